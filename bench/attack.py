@@ -32,7 +32,7 @@ from bench.harness import Result
 from bench.served_node import observed, served
 from itinerary.config.log_setup import engine_log
 from itinerary.connections.descriptors import raise_file_limit
-from itinerary.core.loop.events import Began, Finished, News
+from itinerary.core.loop.events import OccurrenceEnded, OccurrenceStarted, SchedulerEvent
 from itinerary.model.occurrence import Kind
 from itinerary.model.scopes import Scope
 from itinerary.model.states import OccurrenceState
@@ -220,12 +220,12 @@ class _Notes:
         self.lateness: list[int] = []
         self.ends: Counter[OccurrenceState] = Counter()
 
-    def hear(self, news: Sequence[News]) -> None:
+    def handle(self, news: Sequence[SchedulerEvent]) -> None:
         """Note starts and ends. Called on the engine's loop."""
         for item in news:
-            if isinstance(item, Began) and item.recovery is None and item.key.kind is Kind.SCHEDULED:
+            if isinstance(item, OccurrenceStarted) and item.recovery is None and item.key.kind is Kind.SCHEDULED:
                 self.lateness.append(item.started_at - item.due_at)
-            elif isinstance(item, Finished):
+            elif isinstance(item, OccurrenceEnded):
                 self.ends[item.outcome] += 1
 
     def report(self) -> dict[str, float]:
@@ -251,7 +251,7 @@ async def _serve(url: str) -> None:
     for number in range(_BUSY):
         app.job(f"busy {number:02}", every("1s", jitter="1s")).task(_nothing)
     notes = _Notes()
-    app.observe(notes.hear)
+    app.observe(notes.handle)
     async with app.running() as node:
         server = WebServer(ListenAt("127.0.0.1", 0), log=engine_log())
         at = server.bind()

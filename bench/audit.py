@@ -17,12 +17,12 @@ from time import perf_counter, process_time
 
 from bench.harness import Result
 from bench.lives import live, wanted_at
-from itinerary.audit import Audited, audit_store
+from itinerary.audit import AuditResult, audit_store
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, JobNumber
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
@@ -65,7 +65,7 @@ def run(*, quick: bool) -> Iterator[Result]:
         yield Result("audit", "sqlite_doubled_found", damaged.doubled, "")
 
 
-async def _audited(path: Path) -> Audited:
+async def _audited(path: Path) -> AuditResult:
     async with EngineStore(SqliteEngine(path)) as store:
         return await audit_store(store)
 
@@ -75,10 +75,12 @@ async def _fill(path: Path, minutes: int) -> None:
     async with EngineStore(SqliteEngine(path, synchronous="normal", clock=lambda: now[0])) as store:
         body = to_json(Definition(schedule={"every": "1m"})).decode()
         entries = [
-            NewEntry(job=f"job {n:04}", kind=EntryKind.VERSION, request="1", by="bench", from_version=0, body=body)
+            TimelineEntryRequest(
+                job=f"job {n:04}", kind=EntryKind.VERSION, request="1", by="bench", from_version=0, body=body
+            )
             for n in range(JOBS)
         ]
-        entered = [answer for answer in await store.amend(entries) if isinstance(answer, Entered)]
+        entered = [answer for answer in await store.amend(entries) if isinstance(answer, EntryAccepted)]
         jobs: list[JobNumber] = [answer.job for answer in entered]
         revision = max(answer.revision for answer in entered)
         node = await store.join("bench", "bench", "{}")

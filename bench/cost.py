@@ -26,7 +26,7 @@ from statistics import median
 from bench.harness import Result, in_own_process
 from bench.noderun import cpu, job_names, moment, node_of, register
 from bench.places import opened, place
-from itinerary.core.loop.events import Finished, News
+from itinerary.core.loop.events import OccurrenceEnded, SchedulerEvent
 from itinerary.executors import Registry
 from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.schedules import every
@@ -75,10 +75,10 @@ async def _costs(url: str, registered: int, begins_at: int, rounds: int) -> dict
     clock = time.time
     ended: dict[int, list[float]] = {}
 
-    def observe(news: Sequence[News]) -> None:
+    def observe(news: Sequence[SchedulerEvent]) -> None:
         now = clock()
         for one in news:
-            if isinstance(one, Finished):
+            if isinstance(one, OccurrenceEnded):
                 ended.setdefault(one.key.instant // SECOND, []).append(now)
 
     registry = Registry()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bench.noderun import moment, register
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import Standing
+from itinerary.model.queries import StoreStatusQuery
 from itinerary.model.rows import JobNumber, Key
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.paging import jobs_after
@@ -47,9 +47,9 @@ async def fill(path: Path, jobs: int, function: str) -> int:
         often, seldom = [f"job {n:06}" for n in range(OFTEN)], [f"job {n:06}" for n in range(OFTEN, jobs)]
         await register(store, often, function, every(f"{_FIVE_MINUTES}s", start=moment(past)))
         await register(store, seldom, function, every(f"{_SELDOM}s", start=moment(past)))
-        revision = (await store.read(Standing())).revision
+        revision = (await store.read(StoreStatusQuery())).revision
         numbers = [row.number for row in await jobs_after(store.read)]
-        count, batch = 0, list[Wanted]()
+        count, batch = 0, list[ClaimRequest]()
         for second in range(past, now, _FIVE_MINUTES):
             due = numbers if second % _SELDOM == 0 else numbers[:OFTEN]
             batch += [_wanted(second, job) for job in due]
@@ -64,6 +64,6 @@ async def fill(path: Path, jobs: int, function: str) -> int:
     return count
 
 
-def _wanted(second: int, job: JobNumber) -> Wanted:
+def _wanted(second: int, job: JobNumber) -> ClaimRequest:
     instant = second * SECOND
-    return Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant, OccurrenceState.MISSED)
+    return ClaimRequest(Key(instant, job, Kind.SCHEDULED), 1, instant, OccurrenceState.MISSED)

@@ -20,10 +20,10 @@ from bench.harness import Result
 from bench.lives import EPOCH, live, registered, wanted_at
 from bench.places import DURABLE, opened, place, settle
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import Active, History
+from itinerary.model.queries import ActiveQuery, HistoryQuery
 from itinerary.model.rows import JobNumber, Key, NodeNumber
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 
@@ -99,19 +99,19 @@ async def _fill(store: Store, revision: int, jobs: list[JobNumber], upto: int) -
             is_one = number % OF_ONE == 0
             job = jobs[0] if is_one else jobs[place_in]
             instant = EPOCH + (second * 1_000 + is_one * (place_in // OF_ONE)) * SECOND
-            wanted.append(Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant, OccurrenceState.MISSED))
+            wanted.append(ClaimRequest(Key(instant, job, Kind.SCHEDULED), 1, instant, OccurrenceState.MISSED))
         await store.claim(None, revision, wanted)
 
 
 async def _page(store: Store, job: JobNumber) -> float:
-    page = await store.read(History(job, limit=PAGE))
+    page = await store.read(HistoryQuery(job, limit=PAGE))
     assert len(page.rows) == PAGE
-    return await _median(partial(store.read, History(job, limit=PAGE)))
+    return await _median(partial(store.read, HistoryQuery(job, limit=PAGE)))
 
 
 async def _active(store: Store) -> float:
-    assert len(await store.read(Active())) == ACTIVE
-    return await _median(partial(store.read, Active()))
+    assert len(await store.read(ActiveQuery())) == ACTIVE
+    return await _median(partial(store.read, ActiveQuery()))
 
 
 async def _median(ask: Callable[[], Awaitable[object]]) -> float:

@@ -9,8 +9,8 @@ from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.writes import Change, Start, Step, Wanted, Written
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.model.writes import ClaimRequest, OwnerWrite, StartRequest, Step, Written
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 
@@ -29,26 +29,26 @@ async def registered(store: Store, count: int) -> tuple[list[JobNumber], int]:
     for first in range(0, count, 5_000):
         names = [f"job {number:06}" for number in range(first, min(first + 5_000, count))]
         entries = [
-            NewEntry(job=name, kind=EntryKind.VERSION, request="1", by="bench", from_version=0, body="{}")
+            TimelineEntryRequest(job=name, kind=EntryKind.VERSION, request="1", by="bench", from_version=0, body="{}")
             for name in names
         ]
         for entered in await store.amend(entries):
-            assert isinstance(entered, Entered)
+            assert isinstance(entered, EntryAccepted)
             jobs.append(entered.job)
             revision = entered.revision
     return jobs, revision
 
 
-def wanted_at(instant: int, jobs: Sequence[JobNumber]) -> list[Wanted]:
+def wanted_at(instant: int, jobs: Sequence[JobNumber]) -> list[ClaimRequest]:
     """One occurrence of each job."""
-    return [Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant) for job in jobs]
+    return [ClaimRequest(Key(instant, job, Kind.SCHEDULED), 1, instant) for job in jobs]
 
 
-async def live(store: Store, node: NodeNumber, revision: int, wanted: Sequence[Wanted], *, at_once: int) -> None:
+async def live(store: Store, node: NodeNumber, revision: int, wanted: Sequence[ClaimRequest], *, at_once: int) -> None:
     """Claim, start and finish: each batch in three durable writes, a few batches at a time."""
     waiting = asyncio.Semaphore(at_once)
 
-    async def one(batch: Sequence[Wanted]) -> None:
+    async def one(batch: Sequence[ClaimRequest]) -> None:
         async with waiting:
             await _live(store, node, revision, batch)
 
@@ -57,11 +57,11 @@ async def live(store: Store, node: NodeNumber, revision: int, wanted: Sequence[W
             group.create_task(one(wanted[first : first + BATCH]))
 
 
-async def _live(store: Store, node: NodeNumber, revision: int, wanted: Sequence[Wanted]) -> None:
+async def _live(store: Store, node: NodeNumber, revision: int, wanted: Sequence[ClaimRequest]) -> None:
     claimed = await store.claim(node, revision, wanted)
     assert isinstance(claimed, list)
     starts = [
-        Start(
+        StartRequest(
             one.ref,
             one.fence,
             one.adjustments,
@@ -78,7 +78,7 @@ async def _live(store: Store, node: NodeNumber, revision: int, wanted: Sequence[
     begun = await store.begin(node, revision, starts)
     assert len(begun) == len(starts), "they are nobody else's, and nothing is in their way"
     ends = [
-        Change(
+        OwnerWrite(
             started.ref,
             started.fence,
             started.sequence + 1,

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import structlog
 
-from itinerary.core.loop.events import News
+from itinerary.core.loop.events import SchedulerEvent
 from itinerary.executors import Registry
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.model.codec import to_json
@@ -21,7 +21,7 @@ from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
 from itinerary.model.rows import EntryKind
 from itinerary.model.settings import Settings
-from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.ports import Store
 from itinerary.runtime.node import Node
 from itinerary.schedules import Schedule
@@ -40,7 +40,7 @@ async def register(store: Store, names: Sequence[str], function: str, schedule: 
     for first in range(0, len(names), 5_000):
         entries = [_entry(name, stored, function) for name in names[first : first + 5_000]]
         for entered in await store.amend(entries):
-            assert isinstance(entered, Entered)
+            assert isinstance(entered, EntryAccepted)
 
 
 def moment(second: float) -> datetime:
@@ -48,17 +48,19 @@ def moment(second: float) -> datetime:
     return datetime.fromtimestamp(int(second), UTC)
 
 
-def _entry(name: str, schedule: Any, function: str) -> NewEntry:
+def _entry(name: str, schedule: Any, function: str) -> TimelineEntryRequest:
     task = Task(id=task_id(job_id(name), "main"), name="main", order=0, definition={"python": function})
     body = to_json(Definition(schedule=schedule, tasks=(task,))).decode()
-    return NewEntry(job=name, kind=EntryKind.VERSION, request="bench", by="bench", from_version=0, body=body)
+    return TimelineEntryRequest(
+        job=name, kind=EntryKind.VERSION, request="bench", by="bench", from_version=0, body=body
+    )
 
 
 def node_of(
     store: Store,
     registry: Registry,
     slots: int,
-    observer: Callable[[Sequence[News]], None] = lambda _: None,
+    observer: Callable[[Sequence[SchedulerEvent]], None] = lambda _: None,
     *,
     name: str = "bench",
     recovery_pace: int = 100,

@@ -24,7 +24,7 @@ from bench.herds import Herd
 from bench.noderun import cpu, job_names, moment, node_of, register
 from bench.places import opened, place
 from bench.watching import AHEAD, PATIENCE
-from itinerary.core.loop.events import Finished, News
+from itinerary.core.loop.events import OccurrenceEnded, SchedulerEvent
 from itinerary.executors import ExecutionContext, Registry
 from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.schedules import every
@@ -95,9 +95,9 @@ async def _node(url: str, count: int, due_at: int, name: str) -> dict[str, Any]:
     async def noop(ctx: ExecutionContext) -> None:
         ran.append((ctx.job, clock()))
 
-    def observe(news: Sequence[News]) -> None:
+    def observe(news: Sequence[SchedulerEvent]) -> None:
         now = clock()
-        ended.extend(now for one in news if isinstance(one, Finished))
+        ended.extend(now for one in news if isinstance(one, OccurrenceEnded))
 
     registry = Registry()
     registry.register(noop, FUNCTION)

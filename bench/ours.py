@@ -17,7 +17,7 @@ from bench.herds import Herd
 from bench.noderun import cpu, job_names, moment, node_of, register
 from bench.places import opened
 from bench.watching import AHEAD, PATIENCE, due_after
-from itinerary.core.loop.events import Finished, News
+from itinerary.core.loop.events import OccurrenceEnded, SchedulerEvent
 from itinerary.executors import ExecutionContext, Registry
 from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.schedules import Schedule, every, once
@@ -51,9 +51,9 @@ async def _herd(what: str, url: str, count: int) -> Herd:
     function = registry.register(noop, "bench.ours:noop")
     finished: list[float] = []
 
-    def observe(news: Sequence[News]) -> None:
+    def observe(news: Sequence[SchedulerEvent]) -> None:
         now = clock()
-        finished.extend(now for one in news if isinstance(one, Finished))
+        finished.extend(now for one in news if isinstance(one, OccurrenceEnded))
 
     async with opened(url) as store:
         due_at = due_after(count / 2_500)

@@ -25,7 +25,7 @@ import numpy as np
 from bench.harness import Result, in_own_process
 from bench.noderun import cpu, job_names, moment, node_of, register
 from bench.places import opened, place
-from itinerary.core.loop.events import Finished, News
+from itinerary.core.loop.events import OccurrenceEnded, SchedulerEvent
 from itinerary.executors import ExecutionContext, Registry
 from itinerary.model.states import OccurrenceState
 from itinerary.runtime.gc_tuning import relax_collector
@@ -134,8 +134,8 @@ async def _paused(url: str, rate: int, stop_for: int, after: int, slots: int) ->
         at = clock()
         notes.ran(numbers[ctx.job], ctx.scheduled_at.timestamp(), at)
 
-    def observe(news: Sequence[News]) -> None:
-        ended = [one for one in news if isinstance(one, Finished)]
+    def observe(news: Sequence[SchedulerEvent]) -> None:
+        ended = [one for one in news if isinstance(one, OccurrenceEnded)]
         notes.finished += len(ended)
         notes.skipped += sum(one.outcome is OccurrenceState.SKIPPED for one in ended)
 

@@ -22,10 +22,10 @@ from itinerary.model.events import NewEvent
 from itinerary.ports import Store
 from itinerary.records.cycle import Cycle
 from itinerary.records.declaration import ONE_PARTITION, DeskDeclaration
-from itinerary.records.environment import Ground
+from itinerary.records.environment import RecordsEnvironment
 from itinerary.records.event_types import produced
 from itinerary.records.settings import read_desk_settings
-from itinerary.records.worker import Clerk
+from itinerary.records.worker import RecordWorker
 from itinerary.runtime.clock import StoreClock
 
 __all__ = ["run"]
@@ -97,7 +97,7 @@ async def _cost(url: str, size: int) -> list[Result]:
     ]
 
 
-async def _say_something(store: Store, turn: int, clerk: Clerk) -> None:
+async def _say_something(store: Store, turn: int, clerk: RecordWorker) -> None:
     now = clerk.now()
     old = [f"F-{number}" for number in range(turn * NEW, turn * NEW + NEW)]
     await _create(store, [f"N-{turn}-{number}" for number in range(NEW)])
@@ -115,7 +115,7 @@ async def _append(store: Store, events: Sequence[NewEvent]) -> None:
         await store.append(STREAM, ONE_PARTITION, events[first : first + CHUNK])
 
 
-async def _clerk(store: Store, predecessor: Clerk | None = None, *, has_handler: bool = True) -> Clerk:
+async def _clerk(store: Store, predecessor: RecordWorker | None = None, *, has_handler: bool = True) -> RecordWorker:
     """A node with the desk, which holds the one partition."""
     if predecessor is not None:
         await predecessor.end(0.0)
@@ -128,7 +128,7 @@ async def _clerk(store: Store, predecessor: Clerk | None = None, *, has_handler:
     clock.observe((await store.beat(await store.join("clock", "clock", "{}"))).now)
     number = await store.join(f"bench {id(desk)}", "bench", "{}")
     silent = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(50))
-    return Clerk(desk, Ground(store, number, clock, silent, call=_called))
+    return RecordWorker(desk, RecordsEnvironment(store, number, clock, silent, call=_called))
 
 
 async def _nothing(_: object) -> None:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from bench.harness import Result, in_own_process
 from bench.noderun import job_names, moment, node_of, register, resident
 from bench.places import opened, place
-from itinerary.core.loop.events import Finished, News
+from itinerary.core.loop.events import OccurrenceEnded, SchedulerEvent
 from itinerary.executors import ExecutionContext, Registry
 from itinerary.model.states import OccurrenceState
 from itinerary.runtime.gc_tuning import relax_collector
@@ -163,8 +163,10 @@ async def _sustained(url: str, rate: int, seconds: int) -> dict[str, float]:
         at = clock()
         notes.ran(places[ctx.job], ctx.scheduled_at.timestamp(), at)
 
-    def observe(news: Sequence[News]) -> None:
-        notes.finished += sum(isinstance(one, Finished) and one.outcome is OccurrenceState.COMPLETED for one in news)
+    def observe(news: Sequence[SchedulerEvent]) -> None:
+        notes.finished += sum(
+            isinstance(one, OccurrenceEnded) and one.outcome is OccurrenceState.COMPLETED for one in news
+        )
         notes.finished_at = clock()
 
     registry = Registry()

@@ -27,7 +27,7 @@ from bench.noderun import cpu
 from bench.served_node import observed, served
 from itinerary import Itinerary, every
 from itinerary.config.log_setup import engine_log
-from itinerary.core.loop.events import Began, News
+from itinerary.core.loop.events import OccurrenceStarted, SchedulerEvent
 from itinerary.model.occurrence import Kind
 from itinerary.observe.listen_address import ListenAt
 from itinerary.runtime.gc_tuning import relax_collector
@@ -151,14 +151,14 @@ async def _serve(url: str) -> None:
         app.job(f"zz busy {number:02}", every("1s")).task(_nothing)
     lateness: list[int] = []
 
-    def hear(news: Sequence[News]) -> None:
+    def handle(news: Sequence[SchedulerEvent]) -> None:
         lateness.extend(
             item.started_at - item.due_at
             for item in news
-            if isinstance(item, Began) and item.recovery is None and item.key.kind is Kind.SCHEDULED
+            if isinstance(item, OccurrenceStarted) and item.recovery is None and item.key.kind is Kind.SCHEDULED
         )
 
-    app.observe(hear)
+    app.observe(handle)
     async with app.running() as node:
         server = WebServer(ListenAt("127.0.0.1", 0), log=engine_log())
         at = server.bind()

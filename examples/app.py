@@ -20,8 +20,8 @@ import random
 import time
 from datetime import UTC, datetime, timedelta
 
-from itinerary import ExecutionContext, Itinerary, Report, Retry, cron, every
-from itinerary.records import Batch
+from itinerary import ExecutionContext, Itinerary, OccurrenceReport, Retry, cron, every
+from itinerary.records import RecordBatch
 
 app = Itinerary()
 
@@ -74,7 +74,7 @@ def forecast() -> int:
 
 
 @reports.on_complete
-def tell(report: Report) -> None:
+def notify(report: OccurrenceReport) -> None:
     """Be told what came of it."""
 
 
@@ -121,7 +121,7 @@ async def shop(ctx: ExecutionContext) -> str:
 
 
 @orders.handler
-async def settle(batch: Batch) -> None:
+async def settle(batch: RecordBatch) -> None:
     """One batch: small orders are done, those who ordered much are called back."""
     for order in batch:
         if order.data["amount"] < 300 or order.is_retry:

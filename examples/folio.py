@@ -17,7 +17,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from itinerary import ExecutionContext, Itinerary, every
-from itinerary.records import Batch, Record
+from itinerary.records import Record, RecordBatch
 
 ZONES = {"lisbon": "Europe/Lisbon", "tokyo": "Asia/Tokyo", "honolulu": "Pacific/Honolulu"}
 
@@ -46,7 +46,7 @@ async def checkouts(ctx: ExecutionContext) -> str:
 
 
 @desk.handler
-async def settle(batch: Batch) -> None:
+async def settle(batch: RecordBatch) -> None:
     """One batch. Returning acknowledges it; if this raised, or were killed, the batch would come back."""
     for record in batch:
         await settle_one(record, f"{batch.id}/{record.id}")
@@ -74,6 +74,6 @@ def was_it_read(record: Record) -> str:
 
 
 @desk.on_alert
-def tell(message: str) -> None:
+def notify(message: str) -> None:
     """The event store was away for a minute, or is back."""
     print("ALERT", message)

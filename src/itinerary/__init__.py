@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from itinerary.errors import ItineraryError
 from itinerary.executors.cancellation import TaskCancelled
 from itinerary.executors.context import ExecutionContext
-from itinerary.model import RecoveryPolicy, Report, Retry
+from itinerary.model import OccurrenceReport, RecoveryPolicy, Retry
 from itinerary.schedules import Calendar, Schedule, cron, custom, every, excluding, iso8601, once, schedule, union
 
 if TYPE_CHECKING:
-    from itinerary.api import Itinerary, Job, LoopLeft, Run, RunningNode
+    from itinerary.api import Itinerary, Job, LoopLeft, RunningNode, RunReference
 
 __all__ = [
     "Calendar",
@@ -27,10 +27,10 @@ __all__ = [
     "ItineraryError",
     "Job",
     "LoopLeft",
+    "OccurrenceReport",
     "RecoveryPolicy",
-    "Report",
     "Retry",
-    "Run",
+    "RunReference",
     "RunningNode",
     "Schedule",
     "TaskCancelled",
@@ -44,7 +44,7 @@ __all__ = [
     "union",
 ]
 
-_OF_THE_APP = frozenset({"Itinerary", "Job", "LoopLeft", "Run", "RunningNode"})
+_OF_THE_APP = frozenset({"Itinerary", "Job", "LoopLeft", "RunReference", "RunningNode"})
 
 
 def __getattr__(name: str) -> Any:

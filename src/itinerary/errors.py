@@ -9,13 +9,13 @@ __all__ = [
     "CommitInDoubt",
     "ConfigError",
     "DurationError",
+    "IdempotencyKeyReusedError",
     "IdentityError",
     "IllegalTransition",
     "ItineraryError",
     "JobFileError",
-    "KeyUsed",
     "NodeError",
-    "NotThere",
+    "NotFoundError",
     "PermissionDeniedError",
     "RecordError",
     "ScheduleError",
@@ -29,7 +29,7 @@ __all__ = [
     "TokenError",
     "TransactionError",
     "UnknownZone",
-    "Unwritable",
+    "UnwritableError",
     "WindowError",
 ]
 
@@ -99,11 +99,11 @@ class NodeError(ItineraryError):
     """A node that cannot carry out a request: it already runs, is not started, or is too busy."""
 
 
-class NotThere(NodeError):
+class NotFoundError(NodeError):
     """A job or occurrence was not found. The message suggests the closest name."""
 
 
-class KeyUsed(NodeError):
+class IdempotencyKeyReusedError(NodeError):
     """The idempotency key of a request already belongs to another request. Nothing was done."""
 
 
@@ -146,7 +146,7 @@ class SchemaError(StoreError):
     """A store's schema is newer than this program knows, is damaged, or belongs to another program."""
 
 
-class Unwritable(StoreError):
+class UnwritableError(StoreError):
     """A value that the store can never hold: a number out of range, text with a NUL (protocol rule 12)."""
 
 

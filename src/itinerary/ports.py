@@ -21,25 +21,25 @@ from typing import Any, Protocol, runtime_checkable
 
 from itinerary.model.attempts import Assignment, AttemptKey, Leftover, Report
 from itinerary.model.events import Lease, NewEvent
-from itinerary.model.heartbeat import Beat
+from itinerary.model.heartbeat import HeartbeatReply
 from itinerary.model.queries import Answer, Query
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.rows import NodeNumber, Ref, StatisticsRow, TokenRow
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.model.timeline import Denied, Entered, Judge, NewEntry
-from itinerary.model.tokens import NewToken, Ungranted
+from itinerary.model.timeline import EntryAccepted, EntryRejected, TimelineEntryRequest, UnstartedReconciler
+from itinerary.model.tokens import NewToken, TokenRefused
 from itinerary.model.writes import (
-    Adjustment,
-    Cancellation,
-    Change,
+    AdjustRequest,
+    CancelRequest,
     Claimed,
-    Intervention,
-    Passing,
+    ClaimRequest,
+    OwnerWrite,
     Refusal,
     Refused,
-    Start,
+    SkipRequest,
     Started,
-    Wanted,
+    StartRequest,
+    TakeoverWrite,
     Written,
 )
 
@@ -150,7 +150,7 @@ class Store(Protocol):
     async def join(self, incarnation: str, name: str, about: str) -> NodeNumber:
         """Give one start of a node a number that was never used before (protocol rule 1)."""
 
-    async def beat(self, node: NodeNumber, seen: Collection[Ref] = (), about: str | None = None) -> Beat:
+    async def beat(self, node: NodeNumber, seen: Collection[Ref] = (), about: str | None = None) -> HeartbeatReply:
         """Record a heartbeat: raise the node's counter (protocol rule 16), and delete the mail that it has seen.
 
         The call deletes mail first. Read the occurrences that the mail was about afterwards: a request that arrives in
@@ -178,7 +178,9 @@ class Store(Protocol):
             False if the node has sent a heartbeat since, and stays.
         """
 
-    async def amend(self, entries: Sequence[NewEntry], judge: Judge | None = None) -> list[Entered] | list[Denied]:
+    async def amend(
+        self, entries: Sequence[TimelineEntryRequest], judge: UnstartedReconciler | None = None
+    ) -> list[EntryAccepted] | list[EntryRejected]:
         """Add entries to the timeline under one new revision, all or none.
 
         The call holds the gate exclusively (protocol rules 3 and 4). A job's first version registers it.
@@ -191,7 +193,7 @@ class Store(Protocol):
     # -- the life of an occurrence -----------------------------------------------------------------------------------
 
     async def claim(
-        self, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
+        self, owner: NodeNumber | None, revision: int | None, wanted: Sequence[ClaimRequest]
     ) -> list[Claimed] | Refusal:
         """Create missing rows. For each key exactly one caller wins (protocol rule 6).
 
@@ -204,7 +206,7 @@ class Store(Protocol):
         """
 
     async def start(
-        self, owner: NodeNumber, revision: int, starts: Sequence[Start], takeover_after: int
+        self, owner: NodeNumber, revision: int, starts: Sequence[StartRequest], takeover_after: int
     ) -> list[Started | Refused]:
         """Start occurrences that are due and can start (protocol rules 7 and 15).
 
@@ -219,20 +221,20 @@ class Store(Protocol):
             takeover_after: The start lateness from which other nodes may start an unstarted row.
         """
 
-    async def begin(self, owner: NodeNumber, revision: int, starts: Sequence[Start]) -> list[Started]:
+    async def begin(self, owner: NodeNumber, revision: int, starts: Sequence[StartRequest]) -> list[Started]:
         """Start the occurrences that need no decision, as `start` would.
 
         The other occurrences are not changed and are not in the answer, so the started ones need not wait for them.
         """
 
-    async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
+    async def write(self, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> list[Written | Refused]:
         """Write the owner's progress: steps, tasks, attempts. Every later launch waits for its write (protocol rule 8).
 
         A change that ends an occurrence releases its shares of limits. The overlap slot passes to the next occurrence
         in the queue, or becomes free (protocol rules 9, 10 and 14).
         """
 
-    async def intervene(self, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
+    async def intervene(self, by: NodeNumber, interventions: Sequence[TakeoverWrite]) -> list[Written | Refused]:
         """Take occurrences over from their owners, under a higher fence (protocol rules 9 and 17).
 
         A takeover succeeds once for each fence that the caller has seen.
@@ -243,7 +245,7 @@ class Store(Protocol):
         """
 
     async def control(
-        self, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment | Passing]
+        self, by: NodeNumber | None, requests: Sequence[CancelRequest | AdjustRequest | SkipRequest]
     ) -> list[Written | Refused]:
         """Cancel or adjust occurrences.
 
@@ -294,7 +296,7 @@ class Store(Protocol):
 
     # -- tokens ------------------------------------------------------------------------------------------------------
 
-    async def grant_token(self, new: NewToken) -> TokenRow | Ungranted:
+    async def grant_token(self, new: NewToken) -> TokenRow | TokenRefused:
         """Create a token, once for each hash, unless its name is taken.
 
         Delete tokens that have been invalid for 90 days.
@@ -312,7 +314,7 @@ class Store(Protocol):
         """Answer a query from one consistent snapshot."""
 
     def transaction(
-        self, owner: NodeNumber, success: Change, failure: Change, *, timeout: float
+        self, owner: NodeNumber, success: OwnerWrite, failure: OwnerWrite, *, timeout: float
     ) -> AbstractAsyncContextManager[TaskTransaction]:
         """Open a transaction for a task's own statements (D6), with `success` written last before the commit.
 
@@ -321,7 +323,7 @@ class Store(Protocol):
         (protocol rule 24).
         """
 
-    async def tell(self, topics: Collection[str]) -> None:
+    async def notify(self, topics: Collection[str]) -> None:
         """Notify the watchers of these topics on all nodes. Two notifications may arrive as one."""
 
     def watch(self) -> AsyncIterator[frozenset[str]]:

@@ -12,31 +12,31 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from itinerary.testing import Rehearsal
+    from itinerary.testing import TestNode
 
 __all__ = ["itinerary_clock", "pytest_runtest_makereport"]
 
-_REHEARSALS = pytest.StashKey["list[Rehearsal]"]()
+_TEST_NODES = pytest.StashKey["list[TestNode]"]()
 
 
 @pytest.fixture
-def itinerary_clock(request: pytest.FixtureRequest) -> Iterator[Callable[..., Rehearsal]]:
-    """Begin rehearsals: `run = itinerary_clock(app, start="2026-03-08T00:00", tz="America/New_York")`.
+def itinerary_clock(request: pytest.FixtureRequest) -> Iterator[Callable[..., TestNode]]:
+    """Start test nodes: `run = itinerary_clock(app, start="2026-03-08T00:00", tz="America/New_York")`.
 
     Each is a real node of the app on a clock that the test moves, and ends with the test.
     """
-    from itinerary.testing import Rehearsal  # noqa: PLC0415 - see above
+    from itinerary.testing import TestNode  # noqa: PLC0415 - see above
 
-    rehearsals = request.node.stash.setdefault(_REHEARSALS, [])
+    nodes = request.node.stash.setdefault(_TEST_NODES, [])
 
-    def begin(app: Any, **options: Any) -> Rehearsal:
-        rehearsal = Rehearsal(app, **options)
-        rehearsals.append(rehearsal)
-        return rehearsal
+    def begin(app: Any, **options: Any) -> TestNode:
+        node = TestNode(app, **options)
+        nodes.append(node)
+        return node
 
     yield begin
-    while rehearsals:
-        rehearsals.pop().close()
+    while nodes:
+        nodes.pop().close()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,6 +46,6 @@ def pytest_runtest_makereport(
     """Show what the jobs did with a test that failed."""
     report = yield
     if call.when == "call" and report.failed:
-        for rehearsal in item.stash.get(_REHEARSALS, ()):
-            report.sections.append(("Itinerary", rehearsal.describe()))
+        for node in item.stash.get(_TEST_NODES, ()):
+            report.sections.append(("Itinerary", node.describe()))
     return report

@@ -22,8 +22,8 @@ from itinerary.model import (
     FINAL,
     LEAVES,
     TRANSITIONS,
-    Level,
     OccurrenceState,
+    OverrideLevel,
     Settings,
     TaskState,
     events,
@@ -242,7 +242,7 @@ def test_the_default_of_each_leaf_is_the_one_in_the_reference() -> None:
 
 @pytest.mark.spec("X5", "levels")
 def test_the_levels_of_each_leaf_are_those_in_the_reference() -> None:
-    real = {key: [level for level in Level if level in levels] for key, levels in LEAVES.items()}
+    real = {key: [level for level in OverrideLevel if level in levels] for key, levels in LEAVES.items()}
     assert {key: ["default", *levels.split(", ")] for key, (_, levels, _) in leaf_rows().items()} == real
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 import pytest
 
 from itinerary import explain as explaining
-from itinerary.explain import Cause, Explanation, Fate
+from itinerary.explain import Cause, Explanation, RunResult
 from tests.docs.pages import code, reference
 
 PAGE = reference("explain")
@@ -15,7 +15,9 @@ PAGE = reference("explain")
 
 @pytest.mark.spec("U4", "documented")
 @pytest.mark.parametrize(
-    ("choices", "header"), [(Fate, ("Fate", "What became of it")), (Cause, ("Cause", "Why"))], ids=["fates", "causes"]
+    ("choices", "header"),
+    [(RunResult, ("RunResult", "What became of it")), (Cause, ("Cause", "Why"))],
+    ids=["fates", "causes"],
 )
 def test_every_code_is_in_the_reference(choices: type[StrEnum], header: tuple[str, ...]) -> None:
     assert [code(row[0]) for row in PAGE.table(*header)] == [choice.value for choice in choices]

@@ -9,7 +9,7 @@ import pytest
 from itinerary import records
 from itinerary.records import event_types as kinds
 from itinerary.records.metrics import FIGURES
-from itinerary.records.scheduler import RecordDesk
+from itinerary.records.scheduler import RecordScheduler
 from itinerary.records.settings import DeskSettings
 from itinerary.schedules import format_duration
 from tests.docs.pages import ROOT, code, reference
@@ -22,7 +22,7 @@ def test_every_public_name_of_records_is_in_the_reference() -> None:
 
 
 def test_every_call_of_a_desk_is_in_the_reference() -> None:
-    calls = [name for name in vars(RecordDesk) if not name.startswith("_") and name != "name"]
+    calls = [name for name in vars(RecordScheduler) if not name.startswith("_") and name != "name"]
     told = " ".join(call for call, _ in PAGE.table("Call", "What it does"))
     assert not [name for name in calls if f"desk.{name}" not in told]
 

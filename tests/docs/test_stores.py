@@ -15,7 +15,7 @@ from itinerary.model import rows, text
 from itinerary.model.queries import PAGE_MAX, Query
 from itinerary.model.retention import Retention
 from itinerary.model.rows import EntryKind, NodeNumber
-from itinerary.model.timeline import Denial, VerdictKind
+from itinerary.model.timeline import EntryRefusal, VerdictKind
 from itinerary.model.tokens import TOKENS_MAX
 from itinerary.model.writes import BATCH_MAX, Refusal
 from itinerary.ports import Store, TaskTransaction
@@ -112,7 +112,7 @@ def test_every_call_of_a_store_is_in_the_reference() -> None:
     ("choices", "header"),
     [
         (Refusal, ("Refusal", "When", "What to do")),
-        (Denial, ("Denial", "When", "What to do")),
+        (EntryRefusal, ("EntryRefusal", "When", "What to do")),
         (EntryKind, ("Entry kind", "From then on")),
         (VerdictKind, ("Verdict kind", "What becomes of it")),
     ],

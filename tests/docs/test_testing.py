@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from itinerary import testing
-from itinerary.testing import Past, Rehearsal
+from itinerary.testing import PastOccurrence, TestNode
 from tests.docs.pages import DOCS, Page, code, reference
 
 pytest_plugins = ["pytester"]
@@ -28,15 +28,17 @@ def test_the_tests_of_the_page_pass(pytester: pytest.Pytester) -> None:
 @pytest.mark.spec("U11", "documented")
 def test_everything_that_a_rehearsal_can_do_is_in_the_reference() -> None:
     told = " ".join(call for call, _ in PAGE.table("Call", "What it does"))
-    assert not [name for name in vars(Rehearsal) if not name.startswith("_") and f"run.{name}" not in told]
+    assert not [name for name in vars(TestNode) if not name.startswith("_") and f"run.{name}" not in told]
     assert not [name for name in testing.__all__ if f"`{name}" not in PAGE.text]
-    fields = [name for name, value in inspect.getmembers(Past) if not name.startswith("_") and not callable(value)]
-    assert {code(name) for name, _ in PAGE.table("`Past`", "Meaning")} == set(fields)
+    fields = [
+        name for name, value in inspect.getmembers(PastOccurrence) if not name.startswith("_") and not callable(value)
+    ]
+    assert {code(name) for name, _ in PAGE.table("`PastOccurrence`", "Meaning")} == set(fields)
 
 
 @pytest.mark.spec("U11", "documented")
 @pytest.mark.parametrize(
-    ("header", "described"), [("`itinerary_clock(app, …)`", Rehearsal), ("`run.fake(task, …)`", Rehearsal.fake)]
+    ("header", "described"), [("`itinerary_clock(app, …)`", TestNode), ("`run.fake(task, …)`", TestNode.fake)]
 )
 def test_every_argument_is_in_the_reference(header: str, described: object) -> None:
     assert callable(described)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from itinerary.testing import Rehearsal
+from itinerary.testing import TestNode
 
 __all__ = ["Clock"]
 
-Clock: TypeAlias = Callable[..., Rehearsal]
+Clock: TypeAlias = Callable[..., TestNode]
 """The fixture `itinerary_clock`: starts the real node of an app, on a clock that the test moves."""

@@ -17,7 +17,7 @@ from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.model.attempts import AttemptKey, Ended, Failed, Succeeded
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.ids import run_id
-from itinerary.model.queries import Statistics
+from itinerary.model.queries import StatisticsQuery
 from itinerary.model.rows import Ref
 from itinerary.model.settings import Settings, read_settings
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState, advance
@@ -363,7 +363,7 @@ def test_each_second_has_a_row_of_statistics() -> None:
     """
     loop = running()
     loop.run_to(5)
-    kept = [one for one in done(loop.store.read(Statistics(loop.node))) if one.at > START]
+    kept = [one for one in done(loop.store.read(StatisticsQuery(loop.node))) if one.at > START]
     assert [(one.at - START) // SECOND for one in kept] == [1, 2, 3, 4, 5]
     assert {(one.active, one.index_size, one.inbox_depth) for one in kept} == {(1, 1, 0)}
     assert all(one.iterations >= 1 and one.total_us >= one.longest_us > 0 for one in kept)

@@ -10,11 +10,11 @@ import pytest
 
 from itinerary import Itinerary
 from itinerary.observe.metrics import METRICS
-from itinerary.records import Batch, Cycled, Event, Record, RecordDesk
-from itinerary.records.cycle import Pressure
+from itinerary.records import CycleCounts, Event, Record, RecordBatch, RecordScheduler
+from itinerary.records.cycle import Backpressure
 from itinerary.records.settings import DeskSettings, read_desk_settings
 from itinerary.schedules.durations import SECOND
-from itinerary.testing import Rehearsal
+from itinerary.testing import TestNode
 from tests.documents.clock import Clock
 from tests.unit.records.office import Office
 from tests.unit.runtime.world import World, played
@@ -29,14 +29,14 @@ class Hotel:
     def __init__(self, app: Itinerary, *, takes: float = 0.0, **settings: Any) -> None:
         """`takes`: the seconds that the handler needs for a batch."""
         self.takes = takes
-        self.batches: list[Batch] = []
+        self.batches: list[RecordBatch] = []
         self.checks: list[tuple[str, str]] = []
-        self.desk: RecordDesk = app.records("folio", partition_by="hotel", **settings)
+        self.desk: RecordScheduler = app.records("folio", partition_by="hotel", **settings)
         self.desk.handler(self._handle)
         for kind in ("email", "call"):
             self.desk.verification(kind)(self._check(kind))
 
-    async def _handle(self, batch: Batch) -> None:
+    async def _handle(self, batch: RecordBatch) -> None:
         await asyncio.sleep(self.takes)
         self.batches.append(batch)
 
@@ -52,10 +52,10 @@ class Hotel:
         """The id of each record that a handler received, and whether as a retry."""
         return [(record.id, record.is_retry) for batch in self.batches for record in batch]
 
-    def say(self, run: Rehearsal, kind: str, record: str, **fields: Any) -> int:
+    def say(self, run: TestNode, kind: str, record: str, **fields: Any) -> int:
         return run.call(self.desk.append(kind, record=record, hotel="lisbon", **fields))
 
-    def log(self, run: Rehearsal) -> list[Event]:
+    def log(self, run: TestNode) -> list[Event]:
         """Return the whole event log."""
 
         async def read() -> list[Event]:
@@ -70,7 +70,7 @@ class Hotel:
 
         return run.call(read())
 
-    def kinds(self, run: Rehearsal, record: str) -> list[str]:
+    def kinds(self, run: TestNode, record: str) -> list[str]:
         return [event.kind for event in self.log(run) if event.record == record]
 
 
@@ -191,7 +191,7 @@ def test_scheduling_is_stopped_and_started_and_one_cycle_runs_by_hand(app: Itine
     hotel.say(run, "RecordCreated", "F-1", data={})
     run.advance(minutes=10)
     assert hotel.handled == []
-    assert run.call(hotel.desk.process_scheduled_records()) == Cycled(queued=1, requeued=0, triggered=0)
+    assert run.call(hotel.desk.process_scheduled_records()) == CycleCounts(queued=1, requeued=0, triggered=0)
     run.call(hotel.desk.drained())
     assert hotel.handled == [("F-1", False)]
     hotel.say(run, "RecordCreated", "F-2", data={})
@@ -270,7 +270,7 @@ def test_an_event_store_that_is_away_is_asked_again_later_each_time_and_reported
 
     async def story(world: World) -> None:
         office = Office(world)
-        clerk = await office.clerk()
+        clerk = await office.worker()
         async with office.running(clerk), office.ticking(clerk):
             await asyncio.sleep(20)
             world.engine.is_down = True
@@ -295,7 +295,7 @@ def test_pickup_pauses_above_the_threshold_and_resumes_when_the_queue_has_draine
 
     A handler that takes a minute for ten records: 300 are too many at once. None is lost.
     """
-    pressure = Pressure(DeskSettings())
+    pressure = Backpressure(DeskSettings())
     assert [pressure.room(size) > 0 for size in (1_000, 1_001, 500, 499)] == [True, False, False, True]
 
     hotel = Hotel(app, queue_high=100, queue_low=50, batch_size_max=10, handlers_max=1, takes=60)

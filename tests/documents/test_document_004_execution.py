@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from itinerary import ExecutionContext, Itinerary, Report, Retry, cron, every
+from itinerary import ExecutionContext, Itinerary, OccurrenceReport, Retry, cron, every
 from itinerary.model.config import freeze
-from itinerary.model.overrides import Level
+from itinerary.model.overrides import OverrideLevel
 from itinerary.model.policies import Failure, Mode, OnShutdown, Overlap
 from itinerary.model.reasons import Reason, ReasonKind, read_reason
 from itinerary.model.rows import Ref
 from itinerary.observe.metrics import METRICS
 from itinerary.schedules.durations import SECOND
-from itinerary.testing import Rehearsal
+from itinerary.testing import TestNode
 from tests.documents.clock import Clock
 
 MIDNIGHT = cron("0 0 * * *")
@@ -49,14 +49,14 @@ def minutes(*counts: float) -> tuple[timedelta, ...]:
     return tuple(timedelta(minutes=count) for count in counts)
 
 
-def report_of_midnight(run: Rehearsal, job: str) -> Report:
+def report_of_midnight(run: TestNode, job: str) -> OccurrenceReport:
     """Let the midnight of the job come, and wait for the end of that run."""
     run.advance_to_next(job)
     run.advance(hours=23)
     return run.history(job)[0].report
 
 
-def statuses(report: Report) -> dict[str, str]:
+def statuses(report: OccurrenceReport) -> dict[str, str]:
     return {task.name: task.status.value for task in report.tasks}
 
 
@@ -153,7 +153,7 @@ def test_each_failure_strategy_does_what_its_paragraph_says(
     `retry_on_failure` pauses the job at the failed task. Our rule (X2) for the end of its retries: tasks in flight
     finish, and the rest is skipped. `on_complete` has a report in every case.
     """
-    reports: list[Report] = []
+    reports: list[OccurrenceReport] = []
     beside = app.job("beside", MIDNIGHT, mode="parallel", failure=failure)
     beside.task(fails, name="fails", retry=Retry(1, "1m"))
     beside.task(takes(600), name="in flight")
@@ -162,7 +162,7 @@ def test_each_failure_strategy_does_what_its_paragraph_says(
     following.task(works, name="after it")
     for job in (beside, following):
 
-        async def keep(report: Report) -> None:
+        async def keep(report: OccurrenceReport) -> None:
             reports.append(report)
 
         job.on_complete(keep)
@@ -192,7 +192,7 @@ def test_a_start_hook_runs_before_the_tasks_and_the_complete_hook_gets_the_repor
         calls.append("load")
 
     @job.on_complete
-    async def keep(report: Report) -> None:
+    async def keep(report: OccurrenceReport) -> None:
         calls.append(report)
 
     report_of_midnight(itinerary_clock(app, start=START), "etl")
@@ -273,9 +273,9 @@ def test_three_tasks_inherit_what_they_do_not_set(app: Itinerary, itinerary_cloc
     assert {one.timezone for one in effective.values()} == {"America/Los_Angeles"}
     sources = {name: (one.source("failure"), one.source("retry.max_retries")) for name, one in effective.items()}
     assert sources == {
-        "task 1": (Level.JOB, Level.JOB),
-        "task 2": (Level.JOB, Level.TASK),
-        "task 3": (Level.TASK, Level.JOB),
+        "task 1": (OverrideLevel.JOB, OverrideLevel.JOB),
+        "task 2": (OverrideLevel.JOB, OverrideLevel.TASK),
+        "task 3": (OverrideLevel.TASK, OverrideLevel.JOB),
     }
     assert [task.overrides.failure for task in definition.tasks] == [None, None, "continue"], "only what differs"
 

@@ -24,11 +24,11 @@ from itinerary.model.ids import (
 )
 from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Overrides
-from itinerary.model.queries import ByRef
+from itinerary.model.queries import ByRefQuery
 from itinerary.model.rows import EntryKind, Key, NodeNumber, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.writes import Claimed, Refusal, Wanted
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.model.writes import Claimed, ClaimRequest, Refusal
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.lmdb import LmdbEngine
@@ -182,7 +182,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-async def claim(store: Store, name: str, revision: int, wanted: Wanted) -> tuple[NodeNumber, list[Claimed] | Refusal]:
+async def claim(
+    store: Store, name: str, revision: int, wanted: ClaimRequest
+) -> tuple[NodeNumber, list[Claimed] | Refusal]:
     """Join as a node, and try to create the occurrence."""
     node = await store.join(f"incarnation of {name}", name, "{}")
     return node, await store.claim(node, revision, [wanted])
@@ -208,13 +210,15 @@ def test_of_three_nodes_that_race_for_five_in_the_morning_one_wins(url: str) -> 
                 await store.close()
 
     async def race(stores: Sequence[Store]) -> None:
-        entry = NewEntry(job="foo", kind=EntryKind.VERSION, request="first", by="anna", from_version=0, body="{}")
+        entry = TimelineEntryRequest(
+            job="foo", kind=EntryKind.VERSION, request="first", by="anna", from_version=0, body="{}"
+        )
         (entered,) = await stores[0].amend([entry])
-        assert isinstance(entered, Entered)
+        assert isinstance(entered, EntryAccepted)
         tomorrow = cron("0 5 * * *", tz="UTC").next_after(datetime.now(UTC))
         assert tomorrow is not None
         instant = int(tomorrow.timestamp()) * SECOND
-        wanted = Wanted(Key(instant, entered.job, Kind.SCHEDULED), 1, instant)
+        wanted = ClaimRequest(Key(instant, entered.job, Kind.SCHEDULED), 1, instant)
         answers = await asyncio.gather(
             *(claim(store, name, entered.revision, wanted) for store, name in zip(stores, "ABC", strict=True))
         )
@@ -222,7 +226,7 @@ def test_of_three_nodes_that_race_for_five_in_the_morning_one_wins(url: str) -> 
         assert [answer for _, answer in answers].count([]) == 2
         ((winner, claimed),) = won
         assert isinstance(claimed, list)
-        row = (await stores[2].read(ByRef((claimed[0].ref,))))[claimed[0].ref]
+        row = (await stores[2].read(ByRefQuery((claimed[0].ref,))))[claimed[0].ref]
         assert row.owner == winner
         assert row.key.id(job_id("foo")) == occurrence_id(job_id("foo"), instant)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from itinerary import ExecutionContext, Itinerary, Report, Schedule, cron, every, once
+from itinerary import ExecutionContext, Itinerary, OccurrenceReport, Schedule, cron, every, once
 from itinerary.errors import StaleVersion
-from itinerary.testing import Rehearsal
+from itinerary.testing import TestNode
 from tests.documents.clock import Clock
 
 NOON = "2026-01-01T12:00"
@@ -21,7 +21,7 @@ AT_FIVE, AT_NINE, AT_THREE = cron("0 5 * * *"), cron("0 9 * * *"), cron("0 3 * *
 async def work() -> None: ...
 
 
-def runs(run: Rehearsal, job: str = "daily") -> list[str]:
+def runs(run: TestNode, job: str = "daily") -> list[str]:
     """Return the runs of a job with their versions: `02 05:00 v1`."""
     return [f"{one.at:%d %H:%M} v{one.report.job_version}" for one in run.history(job)]
 
@@ -173,7 +173,7 @@ def test_tasks_are_added_retired_and_changed_from_the_next_run_on(tmp_path: Path
             job.task(work, name=task, task_timeout=task_timeout)
         return app
 
-    async def ran(app: Itinerary, key: str) -> tuple[Report, datetime | None]:
+    async def ran(app: Itinerary, key: str) -> tuple[OccurrenceReport, datetime | None]:
         async with app.running() as node:
             run = await app["etl"].trigger(key=key)
             return await node.wait(run), app["etl"].next_run()

@@ -11,8 +11,8 @@ from typing import Any, ParamSpec
 from itinerary import Itinerary, once
 from itinerary.api.job import Job
 from itinerary.api.running_node import RunningNode
-from itinerary.model.queries import Detail, Details
-from itinerary.read.run_lookup import Run
+from itinerary.model.queries import Detail, DetailsQuery
+from itinerary.read.run_lookup import RunReference
 from itinerary.stores.urls import open_store
 from tests.kubernetes.cluster import BUSYBOX, PATIENCE, RealCluster
 
@@ -54,16 +54,16 @@ class Site:
         pod: dict[str, Any] = {"image": BUSYBOX, "namespace": self.cluster.namespace, "pull_policy": "IfNotPresent"}
         return self.job(name, **overrides).pod("main", command=command, **{**pod, **more})
 
-    async def detail(self, run: Run) -> Detail:
+    async def detail(self, run: RunReference) -> Detail:
         async with open_store(self.url) as store:
-            (detail,) = await store.read(Details((run.ref,)))
+            (detail,) = await store.read(DetailsQuery((run.ref,)))
             return detail
 
-    async def until(self, run: Run, *states: str) -> Detail:
+    async def until(self, run: RunReference, *states: str) -> Detail:
         """Until an occurrence is in one of these states, as the store has it."""
         async with asyncio.timeout(PATIENCE), open_store(self.url) as store:
             while True:
-                (detail,) = await store.read(Details((run.ref,)))
+                (detail,) = await store.read(DetailsQuery((run.ref,)))
                 if detail.row.status in states:
                     return detail
                 await asyncio.sleep(0.02)

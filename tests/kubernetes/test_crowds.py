@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from itinerary.model.queries import Detail, Details, History, JobsByName
+from itinerary.model.queries import Detail, DetailsQuery, HistoryQuery, JobsByNameQuery
 from itinerary.model.states import TaskState
 from itinerary.stores.urls import open_store
 from tests.kubernetes.cluster import BUSYBOX, RealCluster, needs_cluster, until
@@ -106,9 +106,9 @@ def begun(folder: Path) -> subprocess.Popen[bytes]:
 async def details(url: str) -> Sequence[Detail]:
     """All that has ended."""
     async with open_store(url) as store:
-        jobs = await store.read(JobsByName(JOBS))
-        rows = [row for job in jobs.values() for row in (await store.read(History(job.number))).rows]
-        return await store.read(Details(tuple(row.ref for row in rows)))
+        jobs = await store.read(JobsByNameQuery(JOBS))
+        rows = [row for job in jobs.values() for row in (await store.read(HistoryQuery(job.number))).rows]
+        return await store.read(DetailsQuery(tuple(row.ref for row in rows)))
 
 
 @pytest.mark.spec("K4")

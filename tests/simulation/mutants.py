@@ -55,19 +55,19 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from itinerary.core.loop import lifecycle, shutdown
-from itinerary.core.loop.command_batch import Outbox
-from itinerary.core.loop.occurrence import Course
+from itinerary.core.loop.command_batch import CommandBatch
+from itinerary.core.loop.occurrence import OccurrenceRun
 from itinerary.core.loop.scheduler import Scheduler
-from itinerary.core.loop.state import Board
-from itinerary.core.recovery.unstarted_claims import NONE_UNSTARTED, Unstarted
+from itinerary.core.loop.state import SchedulerState
+from itinerary.core.recovery.unstarted_claims import NONE_UNSTARTED, UnstartedClaims
 from itinerary.core.timeline.zone_history import ZoneBook
 from itinerary.model.events import Lease
-from itinerary.model.heartbeat import Beat
+from itinerary.model.heartbeat import HeartbeatReply
 from itinerary.model.rows import EntryKind, JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.model.timeline import Judge, NewEntry
-from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Wanted, Written
+from itinerary.model.timeline import TimelineEntryRequest, UnstartedReconciler
+from itinerary.model.writes import Claimed, ClaimRequest, OwnerWrite, Refusal, Refused, StartRequest, Written
 from itinerary.runtime import node, sweeper
 from itinerary.runtime.rescuer import Rescuer
 from itinerary.schedules import ZoneData
@@ -78,12 +78,12 @@ from itinerary.stores import ledger
 from itinerary.stores.ledger import bulk_start as beginning
 from itinerary.stores.ledger.claim import create as created
 from itinerary.stores.ledger.claim import revision_of
-from itinerary.stores.ledger.overlap_owner import Owners
-from itinerary.stores.ledger.unit_of_work import Pages
+from itinerary.stores.ledger.overlap_owner import OverlapOwners
+from itinerary.stores.ledger.unit_of_work import UnitOfWork
 from itinerary.stores.memory import MemoryTransaction
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import LINES, OCCURRENCES, PARTITIONS, SHARES, SLOTS, SWEEP, R, Table, Values
-from itinerary.stores.transaction import Swap, Transaction
+from itinerary.stores.transaction import ConditionalUpdate, Transaction
 
 __all__ = ["LEASE_MUTANTS", "MUTANTS"]
 
@@ -138,7 +138,7 @@ def no_unique_key() -> Any:
 
 def non_atomic_claim() -> Any:
     async def claim(
-        self: EngineStore, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
+        self: EngineStore, owner: NodeNumber | None, revision: int | None, wanted: Sequence[ClaimRequest]
     ) -> list[Claimed] | Refusal:
         names = [tuple(item.key) for item in wanted]
         known = await self._engine.read(lambda tx: tx.named(OCCURRENCES, names))
@@ -168,7 +168,7 @@ def no_fence() -> Any:
     write: Any = ledger.write
     start: Any = ledger.start
 
-    def accept(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
+    def accept(tx: Transaction, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> Answers:
         answers: Answers = []
         for change in changes:
             row = _row(tx, change.ref)
@@ -178,7 +178,7 @@ def no_fence() -> Any:
                 answers += write(tx, row.owner, [replace(change, fence=row.fence)])
         return answers
 
-    def begin(tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[Start], *rest: Any) -> Any:
+    def begin(tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[StartRequest], *rest: Any) -> Any:
         return start(tx, owner, revision, [replace(request, fence=None) for request in starts], *rest)
 
     return _put((ledger, "write", accept), (ledger, "start", begin))
@@ -187,7 +187,7 @@ def no_fence() -> Any:
 def no_update_ids() -> Any:
     write: Any = ledger.write
 
-    def again(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
+    def again(tx: Transaction, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> Answers:
         answers: Answers = []
         for change in changes:
             row = _row(tx, change.ref)
@@ -201,9 +201,11 @@ def _without_looking(blind: Table[Any]) -> Any:
     """Rows of a table are changed as they should be, whatever they are."""
     swap: Any = MemoryTransaction.swap
 
-    def blindly(tx: MemoryTransaction, table: Table[Any], keys: Sequence[Values], change: Swap) -> Sequence[Values]:
+    def blindly(
+        tx: MemoryTransaction, table: Table[Any], keys: Sequence[Values], change: ConditionalUpdate
+    ) -> Sequence[Values]:
         if table is blind:
-            change = Swap({}, change.becomes, up_to=change.up_to, each=change.each)
+            change = ConditionalUpdate({}, change.becomes, up_to=change.up_to, each=change.each)
         return swap(tx, table, keys, change)  # type: ignore[no-any-return]  # what the original returns
 
     return _put((MemoryTransaction, "swap", blindly))
@@ -216,7 +218,7 @@ def unread_rows() -> Any:
 def unread_slots() -> Any:
     fits: Any = beginning._fits
 
-    def fits_anyway(request: Start, slot: SlotRow | None) -> bool:
+    def fits_anyway(request: StartRequest, slot: SlotRow | None) -> bool:
         return fits(request, None if slot is None else replace(slot, ref=None, has_line=False))  # type: ignore[no-any-return]  # what the original returns
 
     @contextmanager
@@ -252,13 +254,13 @@ def slots_outside() -> Any:
     looked_up: dict[tuple[NodeNumber, Ref], dict[JobNumber, SlotRow]] = {}
 
     async def look_first(
-        self: EngineStore, owner: NodeNumber, revision: int, starts: Sequence[Start], *rest: Any
+        self: EngineStore, owner: NodeNumber, revision: int, starts: Sequence[StartRequest], *rest: Any
     ) -> Any:
         slots = await self._engine.read(lambda tx: {row.job: row for row in tx.scan(SLOTS, limit=1_000)})
         looked_up.update({(owner, request.ref): slots for request in starts})
         return await start(self, owner, revision, starts, *rest)
 
-    def with_old(tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[Start], *rest: Any) -> Any:
+    def with_old(tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[StartRequest], *rest: Any) -> Any:
         old = _OldSlots(tx, looked_up[owner, starts[0].ref]) if starts else tx
         return begin(old, owner, revision, starts, *rest)
 
@@ -316,7 +318,7 @@ def line_not_woken() -> Any:
     write: Any = ledger.write
     intervene: Any = ledger.intervene
 
-    def ended(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
+    def ended(tx: Transaction, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> Answers:
         return write(_NobodyInLine(tx), owner, changes)  # type: ignore[no-any-return]  # what the original returns
 
     def taken(tx: Transaction, by: NodeNumber, items: Sequence[Any]) -> Answers:
@@ -328,7 +330,7 @@ def line_not_woken() -> Any:
 def late_ones_skipped() -> Any:
     start: Any = ledger.start
 
-    def begin(tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[Start], *rest: Any) -> Any:
+    def begin(tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[StartRequest], *rest: Any) -> Any:
         return start(tx, owner, revision, [replace(request, late_until=0) for request in starts], *rest)
 
     return _put((ledger, "start", begin))
@@ -342,7 +344,7 @@ def overdue_started() -> Any:
 
 
 def claimed_left_alone() -> Any:
-    def none(*_: Any, **__: Any) -> Unstarted:
+    def none(*_: Any, **__: Any) -> UnstartedClaims:
         return NONE_UNSTARTED
 
     return _put((sweeper, "unstarted", none))
@@ -361,7 +363,7 @@ def shares_kept() -> Any:
 def unjudged_zones() -> Any:
     amend: Any = ledger.amend
 
-    def amends(tx: Transaction, entries: Sequence[NewEntry], judge: Judge | None) -> Any:
+    def amends(tx: Transaction, entries: Sequence[TimelineEntryRequest], judge: UnstartedReconciler | None) -> Any:
         return amend(tx, entries, None if entries[0].kind is EntryKind.ZONE else judge)
 
     return _put((ledger, "amend", amends))
@@ -406,10 +408,10 @@ def no_gate() -> Any:
 
 
 def same_fence() -> Any:
-    def take_over(self: Pages, row: OccurrenceRow, owner: NodeNumber | None = None) -> OccurrenceRow:
+    def take_over(self: UnitOfWork, row: OccurrenceRow, owner: NodeNumber | None = None) -> OccurrenceRow:
         return self.change(row, owner=owner, touched_by=self.by)
 
-    return _put((Pages, "take_over", take_over))
+    return _put((UnitOfWork, "take_over", take_over))
 
 
 # -- what is written when --------------------------------------------------------------------------------------------
@@ -419,7 +421,7 @@ def ungated_launches() -> Any:
     write: Any = SimulatedStore.write
     under_way: list[asyncio.Task[Any]] = []
 
-    async def hasty(self: SimulatedStore, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
+    async def hasty(self: SimulatedStore, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> Answers:
         launches = any(attempt.status is TaskState.RUNNING for change in changes for attempt in change.attempts)
         if not launches:
             return await write(self, owner, changes)  # type: ignore[no-any-return]  # what the original returns
@@ -434,7 +436,7 @@ def ungated_launches() -> Any:
 def late_ends() -> Any:
     write: Any = SimulatedStore.write
 
-    async def tardy(self: SimulatedStore, owner: NodeNumber, changes: Sequence[Change]) -> Answers:
+    async def tardy(self: SimulatedStore, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> Answers:
         if any(step.to in FINAL for change in changes for step in change.steps):
             await asyncio.sleep(1.0)
         return await write(self, owner, changes)  # type: ignore[no-any-return]  # what the original returns
@@ -476,14 +478,14 @@ def no_plan() -> Any:
 
 
 def wall_clock_death() -> Any:
-    hear: Any = Rescuer.hear
+    handle: Any = Rescuer.handle
 
-    def impatient(self: Rescuer, beat: Beat, **rest: Any) -> Any:
+    def impatient(self: Rescuer, beat: HeartbeatReply, **rest: Any) -> Any:
         silent = [row for row in beat.nodes if row.left_at is None and beat.now - row.beat_at >= self._timeout]
         self._dead.update({row.number: row for row in silent if row.number != self._node})
-        return hear(self, beat, **rest)
+        return handle(self, beat, **rest)
 
-    return _put((Rescuer, "hear", impatient))
+    return _put((Rescuer, "handle", impatient))
 
 
 def old_judgements() -> Any:
@@ -496,10 +498,10 @@ def old_judgements() -> Any:
 
 
 def dead_runs_trusted() -> Any:
-    def none(self: Owners, holder: OccurrenceRow, due_at: int) -> None:
+    def none(self: OverlapOwners, holder: OccurrenceRow, due_at: int) -> None:
         """Whatever a row says is believed."""
 
-    return _put((Owners, "doubt", none))
+    return _put((OverlapOwners, "doubt", none))
 
 
 def append_by_holder() -> Any:
@@ -555,15 +557,15 @@ def node_clock() -> Any:
 
 
 def no_giving_way() -> Any:
-    def goes_on(self: Scheduler, silent_for: int, now: int, out: Outbox) -> None:
+    def goes_on(self: Scheduler, silent_for: int, now: int, out: CommandBatch) -> None:
         """It has not been heard for a while, and does not care."""
 
     return _put((Scheduler, "_give_way", goes_on))
 
 
 def shutdown_cancels() -> Any:
-    def cancels(board: Board, course: Course, now: int, out: Outbox) -> None:
-        lifecycle.close(course, board.shutdown_closing(), now, out)
+    def cancels(scheduler: SchedulerState, run: OccurrenceRun, now: int, out: CommandBatch) -> None:
+        lifecycle.close(run, scheduler.shutdown_closing(), now, out)
 
     return _put((shutdown, "_conclude", cancels))
 
@@ -571,10 +573,10 @@ def shutdown_cancels() -> Any:
 def shutdown_reruns() -> Any:
     conclude: Any = shutdown._conclude
 
-    def reruns(board: Board, course: Course, now: int, out: Outbox) -> None:
-        if course.interruption is not None:
-            course.interruption.has_run = False
-        conclude(board, course, now, out)
+    def reruns(scheduler: SchedulerState, run: OccurrenceRun, now: int, out: CommandBatch) -> None:
+        if run.interruption is not None:
+            run.interruption.has_run = False
+        conclude(scheduler, run, now, out)
 
     return _put((shutdown, "_conclude", reruns))
 

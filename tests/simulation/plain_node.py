@@ -15,18 +15,28 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from itinerary.errors import StoreFull, StoreUnavailable
-from itinerary.model.attempts import Assignment, AttemptKey, Ended, Facts, Failed, Outcome, Report, Stopped, Succeeded
+from itinerary.model.attempts import (
+    Assignment,
+    AttemptInfo,
+    AttemptKey,
+    Ended,
+    Failed,
+    Outcome,
+    Report,
+    Stopped,
+    Succeeded,
+)
 from itinerary.model.codec import from_json, to_json
 from itinerary.model.config import FrozenConfig, freeze
 from itinerary.model.definition import Definition
-from itinerary.model.heartbeat import Beat
+from itinerary.model.heartbeat import HeartbeatReply
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Active, Entries, Jobs, Standing
+from itinerary.model.queries import ActiveQuery, EntriesQuery, JobsQuery, StoreStatusQuery
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.writes import Change, Intervention, Limit, Refused, Start, Started, Step, Wanted
+from itinerary.model.writes import ClaimRequest, Limit, OwnerWrite, Refused, Started, StartRequest, Step, TakeoverWrite
 from itinerary.ports import Clock
 from itinerary.schedules import from_json as schedule_from_json
 from itinerary.schedules.durations import SECOND
@@ -45,7 +55,7 @@ class HeardClock:
     def __init__(self, machine: Clock) -> None:
         self._machine, self._ahead = machine, 0
 
-    def hear(self, now: int) -> None:
+    def handle(self, now: int) -> None:
         self._ahead = now - self._machine.elapsed()
 
     def now(self) -> int:
@@ -79,8 +89,8 @@ class PlainNode:
     async def start(self) -> None:
         await self.executor.open(self._heard)
         self.number = await self.store.join(self.incarnation, self.name, "{}")
-        self.names = {row.number: row.name for row in await self.store.read(Jobs())}
-        for entry in await self.store.read(Entries(0)):
+        self.names = {row.number: row.name for row in await self.store.read(JobsQuery())}
+        for entry in await self.store.read(EntriesQuery(0)):
             if entry.kind is EntryKind.VERSION:  # zone data is as packaged in a world in which nothing changes
                 self.definitions[entry.job] = from_json(Definition, entry.body or "")
             self.revision = entry.revision
@@ -111,8 +121,8 @@ class PlainNode:
     # -- one turn ----------------------------------------------------------------------------------------------------
 
     async def _turn(self, group: asyncio.TaskGroup) -> None:
-        now = (await self.store.read(Standing())).now
-        self.clock.hear(now)
+        now = (await self.store.read(StoreStatusQuery())).now
+        self.clock.handle(now)
         beat = await self.store.beat(self.number, self.mail)
         self.mail = beat.mail
         dead = self._dead(beat)
@@ -121,7 +131,7 @@ class PlainNode:
                 await self.store.leave(other.number)
         await self._claim(now)
         await self._sweep(now)
-        rows = await self.store.read(Active())
+        rows = await self.store.read(ActiveQuery())
         for row in rows:
             if row.started_at is not None and row.ref not in self.mine:
                 if row.owner is None or row.owner in {self.number, *dead}:
@@ -129,7 +139,7 @@ class PlainNode:
             elif row.started_at is None and row.status in _UNSTARTED and row.ref not in self.mine:
                 self.mine[row.ref] = group.create_task(self._look_after(row))
 
-    def _dead(self, beat: Beat) -> set[NodeNumber]:
+    def _dead(self, beat: HeartbeatReply) -> set[NodeNumber]:
         """Those who have not been heard of for long enough."""
         now, timeout = self.clock.elapsed(), 4 * self.settings.node_heartbeat_interval
         for other in beat.nodes:
@@ -138,9 +148,9 @@ class PlainNode:
                 self.heard[other.number] = other.counter, now
         return {number for number, (_, since) in self.heard.items() if now - since >= timeout} - {self.number}
 
-    def _instants(self, start: int, end: int) -> list[Wanted]:
+    def _instants(self, start: int, end: int) -> list[ClaimRequest]:
         return [
-            Wanted(Key(instant, number, Kind.SCHEDULED), 1, instant)
+            ClaimRequest(Key(instant, number, Kind.SCHEDULED), 1, instant)
             for number, instants in self.instants.items()
             for instant in instants[bisect_left(instants, start) : bisect_left(instants, end)]
         ]
@@ -160,7 +170,7 @@ class PlainNode:
 
     async def _orphan(self, row: OccurrenceRow) -> None:
         await self.store.intervene(
-            self.number, [Intervention(row.ref, row.fence, OccurrenceState.ORPHANED, "its node is gone")]
+            self.number, [TakeoverWrite(row.ref, row.fence, OccurrenceState.ORPHANED, "its node is gone")]
         )
 
     # -- one occurrence ----------------------------------------------------------------------------------------------
@@ -188,7 +198,7 @@ class PlainNode:
         shares = [Limit(name, self.settings.limits[name]) for name in config.job.limits]
         if config.job.max_active is not None:
             shares.append(Limit(f"job/{row.job}", config.job.max_active))
-        request = Start(
+        request = StartRequest(
             row.ref,
             row.fence if row.owner == self.number else None,
             row.adjustments,
@@ -224,7 +234,7 @@ class PlainNode:
                     sequence += 1
                     tasks = (*before[0], TaskRow(row.ref, place, task.name, TaskState.RUNNING, number - 1))
                     attempts = (*before[1], AttemptRow(row.ref, place, number, TaskState.RUNNING, self.clock.now()))
-                    if not await self._write(Change(row.ref, started.fence, sequence, (), tasks, attempts)):
+                    if not await self._write(OwnerWrite(row.ref, started.fence, sequence, (), tasks, attempts)):
                         return
                 key = AttemptKey(row.ref, place, number)
                 of_task = config.of_task(task.name)
@@ -237,10 +247,10 @@ class PlainNode:
             if status is not TaskState.SUCCESS:
                 end = OccurrenceState.FAILED
                 break
-        await self._write(Change(row.ref, started.fence, sequence + 1, (Step(end),), *before))
+        await self._write(OwnerWrite(row.ref, started.fence, sequence + 1, (Step(end),), *before))
 
     async def _run(self, row: OccurrenceRow, key: AttemptKey, task: str, wait_for: int) -> Outcome:
-        facts = Facts(
+        facts = AttemptInfo(
             job=self.names[row.job],
             version=1,
             task=task,
@@ -262,7 +272,7 @@ class PlainNode:
         del self.waiting[key]
         return outcome
 
-    async def _write(self, change: Change) -> bool:
+    async def _write(self, change: OwnerWrite) -> bool:
         while True:
             try:
                 (answer,) = await self.store.write(self.number, [change])

@@ -22,9 +22,9 @@ import msgspec
 from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.__main__ import read_seeds
-from itinerary.simulate.call_faults import Lane
+from itinerary.simulate.call_faults import CallLane
 from itinerary.simulate.node_factory import real_life
-from itinerary.simulate.options import Options, Trouble, TroubleKind, derive
+from itinerary.simulate.options import Options, ScheduledFault, TroubleKind, derive
 from itinerary.simulate.records import draw_desk
 from itinerary.simulate.rng import dice_for
 from itinerary.simulate.violations import Rule, Violation
@@ -56,11 +56,11 @@ def thawing(seed: int) -> Options:
     usual, dice = derive(seed, nodes=2), dice_for(seed, "thawing")
     interval = usual.settings.node_heartbeat_interval / SECOND
     troubles = list(usual.troubles)
-    for lane in (Lane.TAKEOVERS, Lane.TAKEOVERS, Lane.READS, Lane.TAKEOVERS) * 3:
+    for lane in (CallLane.TAKEOVERS, CallLane.TAKEOVERS, CallLane.READS, CallLane.TAKEOVERS) * 3:
         at = dice.random() * usual.runs_for / SECOND * 0.8
         frozen_for = interval * (MISSES_MAX + 1 + dice.random() * 2)
-        troubles.append(Trouble(at, TroubleKind.FREEZE, 0, frozen_for))
-        troubles.append(Trouble(at + interval, TroubleKind.HANG, 1, frozen_for, lane=lane))
+        troubles.append(ScheduledFault(at, TroubleKind.FREEZE, 0, frozen_for))
+        troubles.append(ScheduledFault(at + interval, TroubleKind.HANG, 1, frozen_for, lane=lane))
     return msgspec.structs.replace(
         usual,
         troubles=tuple(sorted(troubles, key=lambda trouble: trouble.at)),
@@ -78,7 +78,7 @@ def regaining(seed: int) -> Options:
     hangs = []
     for _ in range(30):
         at, lasts = dice.random() * runs_for * 0.8, lease_for * (1.1 + dice.random())
-        hangs.append(Trouble(at, TroubleKind.HANG, 0, lasts, lane=Lane.RECORDS))
+        hangs.append(ScheduledFault(at, TroubleKind.HANG, 0, lasts, lane=CallLane.RECORDS))
     return msgspec.structs.replace(
         usual,
         desk=desk,

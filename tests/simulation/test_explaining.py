@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from itinerary.explain import Cause, Explanation, Fate, explain
+from itinerary.explain import Cause, Explanation, RunResult, explain
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobRow, Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
@@ -26,14 +26,14 @@ HOUR = 3_600 * SECOND
 SHOWN_MAX = 60
 """Of each job, how many expected instants are explained."""
 ENDED_AS = {
-    OccurrenceState.COMPLETED: {Fate.RAN, Fate.RAN_LATE},
-    OccurrenceState.COMPLETED_WITH_ERRORS: {Fate.RAN, Fate.RAN_LATE},
-    OccurrenceState.FAILED: {Fate.FAILED, Fate.DID_NOT_RUN},
-    OccurrenceState.FAILED_STALE: {Fate.FAILED},
-    OccurrenceState.CANCELLED: {Fate.CANCELLED, Fate.DID_NOT_RUN},
-    OccurrenceState.ORPHANED: {Fate.FAILED},
-    OccurrenceState.SKIPPED: {Fate.DID_NOT_RUN},
-    OccurrenceState.MISSED: {Fate.DID_NOT_RUN},
+    OccurrenceState.COMPLETED: {RunResult.RAN, RunResult.RAN_LATE},
+    OccurrenceState.COMPLETED_WITH_ERRORS: {RunResult.RAN, RunResult.RAN_LATE},
+    OccurrenceState.FAILED: {RunResult.FAILED, RunResult.DID_NOT_RUN},
+    OccurrenceState.FAILED_STALE: {RunResult.FAILED},
+    OccurrenceState.CANCELLED: {RunResult.CANCELLED, RunResult.DID_NOT_RUN},
+    OccurrenceState.ORPHANED: {RunResult.FAILED},
+    OccurrenceState.SKIPPED: {RunResult.DID_NOT_RUN},
+    OccurrenceState.MISSED: {RunResult.DID_NOT_RUN},
 }
 """What may be said of an occurrence that has ended."""
 
@@ -90,7 +90,7 @@ class AskingWorld(World):
     def _compare(self, job: JobRow, instant: int, found: Explanation) -> None:
         """Everything is decided by now: an expected instant has a row that has ended, or lies in a window."""
         row = self._row(job, instant)
-        allowed = {Fate.DID_NOT_RUN} if row is None else ENDED_AS[row.status]
+        allowed = {RunResult.DID_NOT_RUN} if row is None else ENDED_AS[row.status]
         if found.instant != shown_instant(instant) or found.fate not in allowed:
             self.contradictions.append(f"{job.name}:{instant // SECOND} is {row and row.status}, and it says {found}")
 
@@ -100,7 +100,7 @@ class AskingWorld(World):
             row.job == job.number and row.instant // SECOND == asked // SECOND
             for row in self.backend.rows(OCCURRENCES).values()
         )
-        if not is_there and found.instant == shown_instant(asked) and found.fate is not Fate.NOT_DUE:
+        if not is_there and found.instant == shown_instant(asked) and found.fate is not RunResult.NOT_DUE:
             self.contradictions.append(f"{job.name} at {asked // SECOND} was never due, and it says {found}")
 
     def _row(self, job: JobRow, instant: int) -> OccurrenceRow | None:

@@ -12,7 +12,7 @@ import pytest
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.options import TroubleKind, derive
 from itinerary.simulate.violations import Rule
-from itinerary.simulate.world import Outcome, run_seed
+from itinerary.simulate.world import SeedOutcome, run_seed
 from tests.simulation.plain_node import PlainNode, plain_life
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ for seed in (2, 5):
 """
 
 
-def lived(seed: int, hours: int = 6) -> Outcome:
+def lived(seed: int, hours: int = 6) -> SeedOutcome:
     return run_seed(derive(seed, nodes=1, runs_for=hours * HOURS, is_changing=False), plain_life)
 
 

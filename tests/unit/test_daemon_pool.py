@@ -36,17 +36,17 @@ def test_a_thread_is_used_again_and_a_new_one_is_started_only_if_all_are_busy() 
 
 
 def test_no_more_than_so_many_run_at_a_time_and_the_others_wait() -> None:
-    pool, go_on, running = DaemonPool("test", 2), threading.Event(), []
+    pool, proceed, running = DaemonPool("test", 2), threading.Event(), []
 
     def work(number: int) -> int:
         running.append(number)
-        go_on.wait(PATIENCE)
+        proceed.wait(PATIENCE)
         return number
 
     futures = [pool.submit(work, number) for number in range(6)]
     wait_until(lambda: len(running) > 1)
     assert len(running) == 2
-    go_on.set()
+    proceed.set()
     assert [future.result(PATIENCE) for future in futures] == list(range(6))
     assert sum(thread.name.startswith("test_") for thread in threading.enumerate()) <= 2
     pool.shutdown()
@@ -65,17 +65,17 @@ def test_what_a_function_raises_is_raised_where_its_result_is_asked_for() -> Non
 
 
 def test_what_waits_is_cancelled_if_that_is_wanted_and_nothing_new_is_taken() -> None:
-    pool, go_on, has_begun = DaemonPool("test", 1), threading.Event(), threading.Event()
+    pool, proceed, has_begun = DaemonPool("test", 1), threading.Event(), threading.Event()
 
     def work() -> str:
         has_begun.set()
-        go_on.wait(PATIENCE)
+        proceed.wait(PATIENCE)
         return "done"
 
     first, second = pool.submit(work), pool.submit(work)
     assert has_begun.wait(PATIENCE)
     pool.shutdown(wait=False, cancel_futures=True)
-    go_on.set()
+    proceed.set()
     assert first.result(PATIENCE) == "done"
     with pytest.raises(CancelledError):
         second.result(PATIENCE)

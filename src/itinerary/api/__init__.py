@@ -16,6 +16,6 @@ from itinerary.executors.async_iteration import LoopLeft
 from itinerary.operations.backfill import Backfill
 from itinerary.operations.job_updates import Diff
 from itinerary.operations.node_client import NodeStatistics
-from itinerary.read.run_lookup import Run
+from itinerary.read.run_lookup import RunReference
 
-__all__ = ["Backfill", "Diff", "Itinerary", "Job", "LoopLeft", "NodeStatistics", "Run", "RunningNode"]
+__all__ = ["Backfill", "Diff", "Itinerary", "Job", "LoopLeft", "NodeStatistics", "RunReference", "RunningNode"]

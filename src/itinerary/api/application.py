@@ -24,8 +24,8 @@ from types import MappingProxyType
 from typing import Any, Final, ParamSpec, TypeVar, Unpack, cast, overload
 
 from itinerary.api.job import Job
-from itinerary.api.records import Desks
-from itinerary.api.running_context import Running
+from itinerary.api.records import AppRecordSchedulers
+from itinerary.api.running_context import RunningContext
 from itinerary.api.running_node import RunningNode
 from itinerary.config.configuration import Configuration, NodeSettings, read_configuration
 from itinerary.config.job_options import (
@@ -42,24 +42,24 @@ from itinerary.core.recovery.boot_plan import BootPlan
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors import ExecutionContext, Registry
 from itinerary.executors.async_iteration import ITERATED, Channels
-from itinerary.forecast import Takes
-from itinerary.forecast.simulator import Stage
-from itinerary.jobs.declaration import Declaration, Rules, pod_of
+from itinerary.forecast import TaskDurations
+from itinerary.forecast.simulator import ForecastSimulator
+from itinerary.jobs.declaration import Declaration, DeclarationContext, pod_of
 from itinerary.jobs.function_names import described, title_of
 from itinerary.jobs.job_file.load import JobFile
-from itinerary.jobs.undeclared import Home, calling_file, logical_path
-from itinerary.model.settings import Reread
-from itinerary.node.environment import Ground
+from itinerary.jobs.undeclared import JobSource, calling_file, logical_path
+from itinerary.model.settings import ReloadResult
+from itinerary.node.environment import NodeEnvironment
 from itinerary.node.memory_protection import close_memory
 from itinerary.node.shutdown_signals import run_until_signalled
-from itinerary.node.thread import Engine, Observer
+from itinerary.node.thread import NodeThread, Observer
 from itinerary.operations.forecast_setup import stage_for
-from itinerary.operations.job_updates import Change, Diff
-from itinerary.operations.node_client import Desk
+from itinerary.operations.job_updates import DefinitionChange, Diff
+from itinerary.operations.node_client import NodeClient
 from itinerary.operations.operator import local_user
 from itinerary.read.boot_plan import planned_boot
 from itinerary.records.declaration import DeskDeclaration, ZoneLike
-from itinerary.records.scheduler import RecordDesk
+from itinerary.records.scheduler import RecordScheduler
 from itinerary.records.settings import DeskOptions, read_desk_settings
 from itinerary.schedules import Schedule, ZoneData
 from itinerary.schedules.durations import DurationLike
@@ -179,7 +179,7 @@ class Itinerary:
         self.configuration: Configuration = self._configured()
         self._registry = Registry(self.configuration.allow_modules)
         configuration = self.configuration
-        self._rules = Rules(
+        self._rules = DeclarationContext(
             self._registry,
             configuration.defaults,
             configuration.settings.limits,
@@ -189,10 +189,10 @@ class Itinerary:
         )
         self._channels = Channels()
         self._registry.register_internal(self._channels.iterated, ITERATED)
-        self._desks = Desks(self)
+        self._desks = AppRecordSchedulers(self)
         self._declared: dict[str, Declaration] = {}
         self._observers: list[Observer] = []
-        self._running: Engine | None = None
+        self._running: NodeThread | None = None
         self._paths: dict[str, str] = {}
         self.log: Any = None
         """The log of the node; None: see `config.log_setup.engine_log`."""
@@ -212,7 +212,7 @@ class Itinerary:
         above_jobs = None if self.job_file is None else self.job_file.settings
         return read_configuration(self._arguments, os.environ, self._directory, above_jobs)
 
-    def _reread(self) -> Reread:
+    def _reread(self) -> ReloadResult:
         """Read all settings again, except those that the program gave itself. Raises ConfigError."""
         above_jobs = None if self.job_file is None else self.job_file.reread()
         wanted = read_configuration(self._arguments, os.environ, self._directory, above_jobs)
@@ -301,7 +301,7 @@ class Itinerary:
 
     def records(
         self, name: str, *, partition_by: str | None = None, timezone: ZoneLike = None, **settings: Unpack[DeskOptions]
-    ) -> RecordDesk:
+    ) -> RecordScheduler:
         """Declare a record scheduler: records that are known by their events, picked up, called back and verified.
 
         Args:
@@ -318,18 +318,18 @@ class Itinerary:
         )
         return self._keep_desk(desk)
 
-    def record_scheduler(self, name: str) -> RecordDesk:
+    def record_scheduler(self, name: str) -> RecordScheduler:
         """Return the record scheduler of that name, declared here or in the job file. Raises KeyError if none is."""
         declared = self._desks.declared.get(name)
         if declared is None:
             there = ", ".join(map(repr, self._desks.declared)) or "none"
             raise KeyError(f"no record scheduler {name!r} is declared here (declared: {there})")
-        return RecordDesk(declared, self._desks)
+        return RecordScheduler(declared, self._desks)
 
-    def _keep_desk(self, desk: DeskDeclaration) -> RecordDesk:
+    def _keep_desk(self, desk: DeskDeclaration) -> RecordScheduler:
         for job in self._desks.declare(desk, self._rules):
             self._keep(job)
-        return RecordDesk(desk, self._desks)
+        return RecordScheduler(desk, self._desks)
 
     def _declare(self, name: str, schedule: Schedule, overrides: Mapping[str, object]) -> None:
         self._keep(Declaration(self._rules, name, schedule, overrides))
@@ -383,9 +383,9 @@ class Itinerary:
         """True if the app runs a node now."""
         return self._running is not None and not self._running.ended.done()
 
-    def running(self) -> Running:
+    def running(self) -> RunningContext:
         """Return a node for as long as the block lasts: `async with` in a coroutine, `with` in a plain program."""
-        return Running(self._begin, self._over, RunningNode(self))
+        return RunningContext(self._begin, self._over, RunningNode(self))
 
     def run(self, on_ready: Callable[[RunningNode], None] | None = None, *, owns_process: bool = False) -> int:
         """Run a node until SIGTERM or SIGINT. The first signal ends it gracefully, a second at once.
@@ -419,7 +419,9 @@ class Itinerary:
         self._refuse_while_running("be asked for its boot plan")
         return await planned_boot(self.configuration)
 
-    async def stage(self, start: int, said: Mapping[str, int], history: str | None = None) -> tuple[Stage, Takes]:
+    async def stage(
+        self, start: int, said: Mapping[str, int], history: str | None = None
+    ) -> tuple[ForecastSimulator, TaskDurations]:
         """Return a simulator of the declared jobs: see `itinerary.forecast`.
 
         Args:
@@ -463,7 +465,7 @@ class Itinerary:
         Raises:
             StaleVersion: There is a newer version than `from_version`. Nothing changes.
         """
-        change = Change(
+        change = DefinitionChange(
             schedule=schedule,
             options=cast("Mapping[str, object]", options),
             policy=policy,
@@ -486,7 +488,7 @@ class Itinerary:
         **options: Unpack[JobOptions],
     ) -> Diff:
         """Return the changes that `update` would make now. Nothing is written."""
-        change = Change(
+        change = DefinitionChange(
             schedule=schedule,
             options=cast("Mapping[str, object]", options),
             policy=policy,
@@ -508,7 +510,7 @@ class Itinerary:
         reason: str | None = None,
     ) -> Diff:
         """Make a new version of a job with the content of an old one, including its tasks."""
-        change = Change(
+        change = DefinitionChange(
             to_version=to_version,
             policy=policy,
             from_version=from_version,
@@ -538,7 +540,7 @@ class Itinerary:
         call.close()
         raise NodeError("this would block an event loop; await the call itself here")
 
-    def _engine_for(self, call: Coroutine[Any, Any, T]) -> Engine:
+    def _engine_for(self, call: Coroutine[Any, Any, T]) -> NodeThread:
         try:
             return self._engine
         except NodeError:
@@ -546,12 +548,12 @@ class Itinerary:
             raise
 
     @property
-    def _engine(self) -> Engine:
+    def _engine(self) -> NodeThread:
         if self._running is None:
             raise NodeError("no node runs; ask inside async with app.running(), or while app.run() runs")
         return self._running
 
-    async def _ask(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> T:
+    async def _ask(self, call: Callable[[NodeClient], Coroutine[Any, Any, T]]) -> T:
         """Run a call on the node's event loop, and wait for it on the current loop."""
         engine = self._engine
         asked = call(engine.desk)
@@ -572,7 +574,7 @@ class Itinerary:
             )
         return self._channels.iterate(name)
 
-    def _begin(self, loop: asyncio.AbstractEventLoop | None) -> Engine:
+    def _begin(self, loop: asyncio.AbstractEventLoop | None) -> NodeThread:
         engine = self._new_engine(loop)
         if loop is not None:
             engine.ended.add_done_callback(lambda _: _on(loop, self._channels.close))
@@ -584,12 +586,12 @@ class Itinerary:
         return engine
 
     def _new_engine(
-        self, loop: asyncio.AbstractEventLoop | None, ground: Ground | None = None, log: Any = None
-    ) -> Engine:
+        self, loop: asyncio.AbstractEventLoop | None, environment: NodeEnvironment | None = None, log: Any = None
+    ) -> NodeThread:
         """Make the node thread that this app runs from now on, without starting it."""
         self._refuse_while_running("be started")
         self._channels.open()
-        self._running = Engine(
+        self._running = NodeThread(
             self.configuration,
             self._rules,
             self._declared,
@@ -600,9 +602,9 @@ class Itinerary:
             paths=self._paths,
             reread=self._reread,
             desks=self._desks.declared,
-            ground=ground,
+            environment=environment,
             logs_runs=self.logs_runs,
-            home=None if self.source is None else Home(self.source, self.configuration.undeclared),
+            home=None if self.source is None else JobSource(self.source, self.configuration.undeclared),
         )
         return self._running
 

@@ -17,23 +17,23 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
 from itinerary.config.job_options import PodOptions, RunOptions, TaskOptions
-from itinerary.core.recovery.backfill import Which
-from itinerary.core.timeline.history import Active, Paused, Removed, Stopped, Stretch
+from itinerary.core.recovery.backfill import InstantChoice
+from itinerary.core.timeline.history import HistorySegment, JobActive, JobPaused, JobRemoved, JobStopped
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors import ExecutionContext
 from itinerary.jobs.declaration import pod_of
 from itinerary.model.definition import Unmet
 from itinerary.model.occurrence import Occurrence
-from itinerary.model.report import Report
+from itinerary.model.report import OccurrenceReport
 from itinerary.operations.backfill import Backfill, BackfillWish
-from itinerary.read.run_lookup import Run
+from itinerary.read.run_lookup import RunReference
 from itinerary.schedules import Schedule
 from itinerary.schedules.durations import SECOND, DurationLike
 from itinerary.schedules.instants import InstantLike, from_seconds, microseconds_of
 
 if TYPE_CHECKING:
     from itinerary.api.application import Itinerary
-    from itinerary.operations.node_client import Desk
+    from itinerary.operations.node_client import NodeClient
 
 __all__ = ["Job"]
 
@@ -41,7 +41,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 StartHook = TypeVar("StartHook", bound=Callable[[Occurrence], object])
-EndHook = TypeVar("EndHook", bound=Callable[[Report], object])
+EndHook = TypeVar("EndHook", bound=Callable[[OccurrenceReport], object])
 
 
 class Job:
@@ -243,7 +243,7 @@ class Job:
         """
         at = None if until is None else microseconds_of(until)
 
-        async def pause(desk: Desk) -> int:
+        async def pause(desk: NodeClient) -> int:
             await desk.changes.pause(self.name, reason, at)
             return len(await desk.changes.held(self.name))
 
@@ -260,7 +260,7 @@ class Job:
             The number of occurrences that were released or skipped.
         """
 
-        async def resume(desk: Desk) -> int:
+        async def resume(desk: NodeClient) -> int:
             _, count = await desk.changes.resume(self.name, reason, backlog=backlog)
             return count
 
@@ -285,7 +285,7 @@ class Job:
 
     async def trigger(
         self, *, key: str | None = None, reason: str | None = None, **overrides: Unpack[RunOptions]
-    ) -> Run:
+    ) -> RunReference:
         """Run the job now. Two calls with the same `key` make one run.
 
         While another run of the job is in progress, the new one waits in the queue, unless `overlap` says otherwise.
@@ -299,7 +299,7 @@ class Job:
         start: InstantLike,
         end: InstantLike,
         *,
-        which: Which | Literal["missing", "failed", "all"] = Which.MISSING,
+        which: InstantChoice | Literal["missing", "failed", "all"] = InstantChoice.MISSING,
         max_active: int = 1,
         dry_run: bool = False,
         reason: str | None = None,
@@ -340,37 +340,37 @@ class Job:
         """True if now lies between the start and the end of the schedule, and an instant is still to come."""
         desk = self._desk
         number, now = desk.job(self.name).number, desk.now()
-        stretch = desk.timeline.in_force(number, now)
-        if stretch is None or isinstance(stretch.standing, Removed):
+        segment = desk.timeline.in_force(number, now)
+        if segment is None or isinstance(segment.status, JobRemoved):
             return False
-        low, high = stretch.schedule.active_range()
+        low, high = segment.schedule.active_range()
         return low <= now // SECOND <= high and not desk.timeline.is_finished(number, now)
 
     @property
     def is_paused(self) -> bool:
         """True if the instants of the job are skipped."""
-        stretch = self._stretch()
-        return stretch is not None and isinstance(stretch.standing, Paused)
+        segment = self._segment()
+        return segment is not None and isinstance(segment.status, JobPaused)
 
     @property
     def is_stopped(self) -> bool:
         """True if the job has no expected instants because of a stop."""
-        stretch = self._stretch()
-        return stretch is not None and isinstance(stretch.standing, Stopped)
+        segment = self._segment()
+        return segment is not None and isinstance(segment.status, JobStopped)
 
     @property
     def is_enabled(self) -> bool:
         """True if the job is active, and neither paused nor stopped."""
-        stretch = self._stretch()
-        return stretch is not None and isinstance(stretch.standing, Active) and self.is_active
+        segment = self._segment()
+        return segment is not None and isinstance(segment.status, JobActive) and self.is_active
 
     @property
     def schedule(self) -> Schedule:
         """The complete schedule: the one in force or, while no node runs, the declared one."""
         if self._app.is_running:
-            stretch = self._stretch()
-            if stretch is not None:
-                return stretch.schedule
+            segment = self._segment()
+            if segment is not None:
+                return segment.schedule
         schedule: Schedule = self._declaration.bound(0)
         return schedule
 
@@ -403,12 +403,12 @@ class Job:
     # -- internals ---------------------------------------------------------------------------------------------------
 
     @property
-    def _desk(self) -> Desk:
+    def _desk(self) -> NodeClient:
         return self._app._engine.desk  # noqa: SLF001 - a handle is a part of its app
 
-    def _stretch(self) -> Stretch | None:
+    def _segment(self) -> HistorySegment | None:
         desk = self._desk
         return desk.timeline.in_force(desk.job(self.name).number, desk.now())
 
-    def _ask(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> Awaitable[T]:
+    def _ask(self, call: Callable[[NodeClient], Coroutine[Any, Any, T]]) -> Awaitable[T]:
         return self._app._ask(call)  # noqa: SLF001 - a handle is a part of its app

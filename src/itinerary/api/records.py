@@ -1,7 +1,7 @@
 """Record schedulers of a program: `app.records(…)` declares one, with its three jobs (SPEC E).
 
 `itinerary.records` handles records, logs, leases and handlers, and must not import this package. So a record scheduler
-receives a `Host`, which `Desks` implements.
+receives a `Host`, which `AppRecordSchedulers` implements.
 
 **Three jobs (E9).** A record scheduler `folio` has the jobs `folio.pickup`, `folio.callbacks` and
 `folio.verifications`. All of them run one function, which decides by the name of its job. The function has a separate
@@ -18,31 +18,31 @@ import msgspec
 
 from itinerary.errors import ConfigError
 from itinerary.executors import ExecutionContext
-from itinerary.jobs.declaration import Declaration, Rules
+from itinerary.jobs.declaration import Declaration, DeclarationContext
 from itinerary.records.cycle import Cycle, interval_of
 from itinerary.records.declaration import DeskDeclaration
-from itinerary.records.worker import Clerk
+from itinerary.records.worker import RecordWorker
 from itinerary.schedules import every
 from itinerary.schedules.durations import format_duration
 
 if TYPE_CHECKING:
     from itinerary.api.application import Itinerary
 
-__all__ = ["Desks"]
+__all__ = ["AppRecordSchedulers"]
 
 T = TypeVar("T")
 
 _TASK: Final = "cycle"
 
 
-class Desks:
+class AppRecordSchedulers:
     """The record schedulers of an app, and their host."""
 
     def __init__(self, app: Itinerary) -> None:
         self._app = app
         self.declared: dict[str, DeskDeclaration] = {}
 
-    def declare(self, desk: DeskDeclaration, rules: Rules) -> list[Declaration]:
+    def declare(self, desk: DeskDeclaration, rules: DeclarationContext) -> list[Declaration]:
         """Add a record scheduler, and return its three jobs."""
         if desk.name in self.declared:
             raise ConfigError(f"desk {desk.name!r} is declared already; give one of the two another name")
@@ -70,9 +70,9 @@ class Desks:
     def refuse_while_running(self, what: str) -> None:
         self._app._refuse_while_running(what)  # noqa: SLF001 - a part of its app
 
-    async def ask(self, desk: str, call: Callable[[Clerk], Coroutine[Any, Any, T]]) -> T:
+    async def ask(self, desk: str, call: Callable[[RecordWorker], Coroutine[Any, Any, T]]) -> T:
         app = self._app
-        return await app._ask(lambda _: call(app._engine.records.clerk(desk)))  # noqa: SLF001 - a part of its app
+        return await app._ask(lambda _: call(app._engine.records.worker(desk)))  # noqa: SLF001 - a part of its app
 
     async def start(self, desk: str, reason: str | None) -> None:
         for cycle in Cycle:

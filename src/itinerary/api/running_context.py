@@ -21,11 +21,11 @@ from typing import Final
 
 from itinerary.api.running_node import RunningNode
 from itinerary.errors import NodeError
-from itinerary.node.thread import Engine
+from itinerary.node.thread import NodeThread
 from itinerary.schedules.durations import SECOND, format_duration
 from itinerary.signal_safe_wait import result_of, wait_for
 
-__all__ = ["Running"]
+__all__ = ["RunningContext"]
 
 _JOIN_TIMEOUT: Final = 10.0
 """How long the node thread may take to exit after the node has ended, in seconds."""
@@ -33,17 +33,17 @@ _LEFT_TIMEOUT: Final = 1.0
 """How long the node thread may take if the node has not ended in time, in seconds."""
 
 
-class Running:
+class RunningContext:
     """The result of `app.running()`: a node for as long as the block lasts."""
 
     def __init__(
         self,
-        begin: Callable[[asyncio.AbstractEventLoop | None], Engine],
+        begin: Callable[[asyncio.AbstractEventLoop | None], NodeThread],
         over: Callable[[], None],
         node: RunningNode,
     ) -> None:
         self._begin, self._over, self._node = begin, over, node
-        self._engine: Engine | None = None
+        self._engine: NodeThread | None = None
 
     # -- in a coroutine ------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class Running:
             raise overdue from error
         _check(engine, error)
 
-    def _started(self) -> Engine:
+    def _started(self) -> NodeThread:
         assert self._engine is not None, "a block is left after it was entered"
         return self._engine
 
@@ -124,7 +124,7 @@ class Running:
         _check(engine, error)
 
 
-def _overdue(engine: Engine) -> NodeError:
+def _overdue(engine: NodeThread) -> NodeError:
     """Return the error of a shutdown that exceeded its deadline."""
     limit = format_duration(engine.shutdown_timeout)
     return NodeError(
@@ -133,7 +133,7 @@ def _overdue(engine: Engine) -> NodeError:
     )
 
 
-def _check(engine: Engine, error: BaseException | None) -> None:
+def _check(engine: NodeThread, error: BaseException | None) -> None:
     """Raise the error of a node that could not continue, or add it as a note to the error of the block."""
     failure = engine.failure()
     if failure is not None and error is None:

@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
 from itinerary.config.job_options import RunOptions
-from itinerary.core.loop.replies import ActiveOccurrence, JobStanding
-from itinerary.jobs.declaration import Rules
+from itinerary.core.loop.replies import ActiveOccurrence, JobOverview
+from itinerary.jobs.declaration import DeclarationContext
 from itinerary.jobs.undeclared import UndeclaredJobs
-from itinerary.model.report import Report
-from itinerary.observe.counters import Tally
-from itinerary.observe.node_probe import Watched
+from itinerary.model.report import OccurrenceReport
+from itinerary.observe.counters import MetricCounters
+from itinerary.observe.node_probe import NodeProbe
 from itinerary.operations.adjust import AdjustedRun
-from itinerary.operations.node_client import Desk, NodeStatistics
+from itinerary.operations.node_client import NodeClient, NodeStatistics
 from itinerary.ports import Store
-from itinerary.read.run_lookup import Run, RunLike
+from itinerary.read.run_lookup import RunLike, RunReference
 from itinerary.stores.cross_loop_proxy import lent
 
 if TYPE_CHECKING:
@@ -57,16 +57,16 @@ class RunningNode:
         return self._app._engine.undeclared  # noqa: SLF001 - a node is a part of its app
 
     @property
-    def watched(self) -> Watched:
+    def watched(self) -> NodeProbe:
         """The node, for observers in other threads."""
         return self._app._engine  # noqa: SLF001 - a node is a part of its app
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> DeclarationContext:
         """The rules that check declarations here, such as the functions that may be named."""
         return self._app._rules  # noqa: SLF001 - a node is a part of its app
 
-    def tally(self) -> Tally:
+    def tally(self) -> MetricCounters:
         """Return the metric counters of the node, and start counting if that has not begun."""
         return self._app._engine.tally()  # noqa: SLF001 - a node is a part of its app
 
@@ -75,7 +75,7 @@ class RunningNode:
         engine = self._app._engine  # noqa: SLF001 - a node is a part of its app
         return lent(engine.store, engine.submit)
 
-    async def wait(self, occurrence: RunLike) -> Report:
+    async def wait(self, occurrence: RunLike) -> OccurrenceReport:
         """Wait until an occurrence has ended, on any node, and return its report."""
         return await self._ask(lambda desk: desk.wait(occurrence))
 
@@ -91,7 +91,7 @@ class RunningNode:
         tasks: Sequence[str] | None = None,
         version: Literal["original", "current"] = "original",
         key: str | None = None,
-    ) -> Run:
+    ) -> RunReference:
         """Run an occurrence again, or some tasks of it.
 
         The replay is a new occurrence, linked to the old one. While another run of the job is in progress, it waits in
@@ -128,13 +128,13 @@ class RunningNode:
         """
         return await self._ask(lambda desk: desk.occurrence(occurrence))
 
-    async def job(self, name: str) -> JobStanding | None:
+    async def job(self, name: str) -> JobOverview | None:
         """Return this node's view of one job: the version in force, and the job's runs on this node.
 
         Returns:
             None if no version of the job is in force.
         """
-        return await self._ask(lambda desk: desk.standing(name))
+        return await self._ask(lambda desk: desk.status(name))
 
     async def active(self) -> list[ActiveOccurrence]:
         """Return the active occurrences of this node: claimed, waiting, running."""
@@ -144,5 +144,5 @@ class RunningNode:
         """Return the statistics of the loop, the inbox and the writes."""
         return await self._ask(lambda desk: desk.statistics())
 
-    def _ask(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> Awaitable[T]:
+    def _ask(self, call: Callable[[NodeClient], Coroutine[Any, Any, T]]) -> Awaitable[T]:
         return self._app._ask(call)  # noqa: SLF001 - a node is a part of its app

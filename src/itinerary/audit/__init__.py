@@ -12,17 +12,17 @@
 is not reported as a fault.
 """
 
-from itinerary.audit.findings import Check, Finding
+from itinerary.audit.findings import AuditFinding, Check
 from itinerary.audit.outcome_texts import done, outcome_words
-from itinerary.audit.runner import DECIDED_WITHIN, Audited, NotLookedAt, Progress, audit_store, audit_window
+from itinerary.audit.runner import DECIDED_WITHIN, AuditProgress, AuditResult, NotLookedAt, audit_store, audit_window
 
 __all__ = [
     "DECIDED_WITHIN",
-    "Audited",
+    "AuditFinding",
+    "AuditProgress",
+    "AuditResult",
     "Check",
-    "Finding",
     "NotLookedAt",
-    "Progress",
     "audit_store",
     "audit_window",
     "done",

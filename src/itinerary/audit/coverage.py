@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from itinerary.audit.findings import Check, Findings
+from itinerary.audit.findings import AuditFindings, Check
 from itinerary.core.recovery.audit import AuditReport
-from itinerary.core.recovery.match import Matching, Span, stands_for_itself
+from itinerary.core.recovery.match import JobSpan, PackedInstants, stands_for_itself
 from itinerary.core.timeline.expected import Due, Expected
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
 
-__all__ = ["NOT_RUN", "Decision", "Instants", "Sums", "outcome_of"]
+__all__ = ["NOT_RUN", "CoverageCheck", "DecidedRow", "Sums", "outcome_of"]
 
 _MAY_END_UNBEGUN: Final = (OccurrenceState.FAILED, OccurrenceState.CANCELLED)
 _BEFORE_START: Final = "_before_start"
@@ -33,7 +33,7 @@ NOT_RUN: Final = frozenset(
 """The outcomes of instants for which nothing ever ran."""
 
 
-class Decision(NamedTuple):
+class DecidedRow(NamedTuple):
     """An existing row."""
 
     key: Key
@@ -60,10 +60,10 @@ class Sums(msgspec.Struct, frozen=True):
     unexpected: int = 0
 
 
-class Instants:
+class CoverageCheck:
     """The comparison of `[start, end)` with the store, piece by piece."""
 
-    def __init__(self, start: int, end: int, windows: Sequence[OccurrenceRow], findings: Findings) -> None:
+    def __init__(self, start: int, end: int, windows: Sequence[OccurrenceRow], findings: AuditFindings) -> None:
         self._start, self._findings = start, findings
         self.windows = [row for row in windows if row.window is not None and row.window.start < end]
         """The windows that reach into pieces not compared yet."""
@@ -77,7 +77,7 @@ class Instants:
         """Jobs whose expected instants are unknown, with the reason."""
 
     def take(
-        self, report: AuditReport, expected: Expected, decided: Sequence[Decision], unexpected: Collection[Key] = ()
+        self, report: AuditReport, expected: Expected, decided: Sequence[DecidedRow], unexpected: Collection[Key] = ()
     ) -> None:
         """Add one compared piece.
 
@@ -123,7 +123,7 @@ class Instants:
     def _say(self, job: JobNumber, instant: int, message: str) -> None:
         self._findings.add(Check.OWED, job, instant, message)
 
-    def _deciders(self, due: Due, decided: Sequence[Decision]) -> str:
+    def _deciders(self, due: Due, decided: Sequence[DecidedRow]) -> str:
         windows = {
             row.ref: row.window.start <= due.instant < row.window.end
             for row in self.windows
@@ -141,8 +141,8 @@ class Instants:
         """Add the instants of this piece to each window. Compare the windows that end here with their stated count."""
         counted = [row for row in self.windows if row.window is not None and row.kind.is_by_schedule]
         if counted:
-            spans = [Span(row.job, row.window_start or 0, row.window_end or 0) for row in counted]
-            for row, count in zip(counted, Matching(expected).inside(spans).tolist(), strict=True):
+            spans = [JobSpan(row.job, row.window_start or 0, row.window_end or 0) for row in counted]
+            for row, count in zip(counted, PackedInstants(expected).inside(spans).tolist(), strict=True):
                 self._inside[row.ref] += count
                 if count and row.window_count:
                     self.outcomes[outcome_of(row)] += count

@@ -14,7 +14,7 @@ from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow, Ref
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["LISTED_MAX", "Check", "Finding", "Findings"]
+__all__ = ["LISTED_MAX", "AuditFinding", "AuditFindings", "Check"]
 
 LISTED_MAX: Final = 10_000
 """The most findings that are listed. Further findings are only counted."""
@@ -31,7 +31,7 @@ class Check(StrEnum):
     LINE = "who stands in line is woken, and served in order"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class AuditFinding(msgspec.Struct, frozen=True):
     """A violation of a rule."""
 
     check: Check
@@ -49,12 +49,12 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{self.job}:{self.instant // SECOND} ({shown_instant(self.instant)}{which}) {self.message}"
 
 
-class Findings:
+class AuditFindings:
     """The findings of an audit: a list of the first ones, and the count of all."""
 
     def __init__(self, jobs: Mapping[JobNumber, JobRow]) -> None:
         self._jobs = jobs
-        self.listed: list[Finding] = []
+        self.listed: list[AuditFinding] = []
         self.counts: Counter[Check] = Counter()
 
     @property
@@ -68,7 +68,7 @@ class Findings:
         """Add a finding."""
         self.counts[check] += 1
         if len(self.listed) < LISTED_MAX:
-            self.listed.append(Finding(check, self.name(job), instant, message, occurrence))
+            self.listed.append(AuditFinding(check, self.name(job), instant, message, occurrence))
 
     def add_row(self, check: Check, row: OccurrenceRow, message: str) -> None:
         """Add a finding about an occurrence."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from itinerary.audit.runner import Audited
+from itinerary.audit.runner import AuditResult
 
 __all__ = ["done", "outcome_words"]
 
@@ -34,7 +34,7 @@ def outcome_words(name: str) -> str:
     return _WORDS.get(name, name.replace("_", " "))
 
 
-def done(found: Audited) -> Iterator[tuple[int, str]]:
+def done(found: AuditResult) -> Iterator[tuple[int, str]]:
     """Yield the outcomes of the instants with their counts.
 
     The last line counts the instants for which nothing ever ran.

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from itinerary.audit.findings import Check, Findings
+from itinerary.audit.findings import AuditFindings, Check
 from itinerary.model.audit_queries import Evidence
 from itinerary.model.config import FrozenConfig
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import JobNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 
-__all__ = ["Lines"]
+__all__ = ["OverlapQueueOrder"]
 
 
 class _Wait(NamedTuple):
@@ -32,10 +32,10 @@ class _Wait(NamedTuple):
     until: int
 
 
-class Lines:
+class OverlapQueueOrder:
     """The rule that no occurrence gets an overlap slot while one with an earlier instant stays queued for it."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: AuditFindings) -> None:
         self._findings = findings
         self._waits: defaultdict[JobNumber, list[_Wait]] = defaultdict(list)
 

@@ -14,14 +14,14 @@ from typing import Final, assert_never
 
 import msgspec
 
-from itinerary.audit.findings import Check, Findings
+from itinerary.audit.findings import AuditFindings, Check
 from itinerary.errors import IllegalTransition
 from itinerary.model.audit_queries import Entry, Evidence
 from itinerary.model.rows import (
     ActiveRow,
     JobNumber,
-    LineRow,
     OccurrenceRow,
+    OverlapQueueRow,
     ShareRow,
     SlotRow,
     TransitionRow,
@@ -56,7 +56,7 @@ def is_sound(evidence: Evidence) -> bool:
     )
 
 
-def check_evidence(evidence: Evidence, findings: Findings) -> None:
+def check_evidence(evidence: Evidence, findings: AuditFindings) -> None:
     """Check everything about one occurrence that its evidence shows."""
     _check_trail(evidence, findings)
     _check_indexes(evidence, findings)
@@ -66,7 +66,7 @@ def check_evidence(evidence: Evidence, findings: Findings) -> None:
 # -- the audit trail -------------------------------------------------------------------------------------------------
 
 
-def _check_trail(evidence: Evidence, findings: Findings) -> None:
+def _check_trail(evidence: Evidence, findings: AuditFindings) -> None:
     row, state = evidence.row, None
     for line in evidence.trail:
         if line.before is not state:
@@ -83,7 +83,7 @@ def _check_trail(evidence: Evidence, findings: Findings) -> None:
         findings.add_row(Check.TRAIL, row, f"stands in line, and belongs to node {row.owner}")
 
 
-def _check_line(row: OccurrenceRow, line: TransitionRow, findings: Findings) -> None:
+def _check_line(row: OccurrenceRow, line: TransitionRow, findings: AuditFindings) -> None:
     try:
         advance(line.before, line.after, by_update=(line.before, line.after) == _WITHDRAWN)
     except IllegalTransition as error:
@@ -93,10 +93,10 @@ def _check_line(row: OccurrenceRow, line: TransitionRow, findings: Findings) -> 
 # -- index tables ----------------------------------------------------------------------------------------------------
 
 
-def _check_indexes(evidence: Evidence, findings: Findings) -> None:
+def _check_indexes(evidence: Evidence, findings: AuditFindings) -> None:
     row, is_final = evidence.row, evidence.row.status in FINAL
     is_queued = row.status is OccurrenceState.QUEUED
-    if not is_final and not isinstance(evidence.active, LineRow if is_queued else ActiveRow):
+    if not is_final and not isinstance(evidence.active, OverlapQueueRow if is_queued else ActiveRow):
         which = "lines" if is_queued else "what is active"
         findings.add_row(Check.INDEXES, row, f"is {row.status}, and the table of {which} lacks it")
     if _is_open(row) and evidence.waiting is None:
@@ -120,7 +120,7 @@ def _is_open(row: OccurrenceRow) -> bool:
 # -- held slots and shares -------------------------------------------------------------------------------------------
 
 
-def _check_held(evidence: Evidence, findings: Findings) -> None:
+def _check_held(evidence: Evidence, findings: AuditFindings) -> None:
     row, slot = evidence.row, evidence.slot
     names: list[str] = [] if row.holds is None else msgspec.json.decode(row.holds)
     if names and row.status in FINAL:
@@ -137,16 +137,16 @@ def _check_held(evidence: Evidence, findings: Findings) -> None:
 # -- pointer tables --------------------------------------------------------------------------------------------------
 
 
-def check_entry(entry: Entry, row: OccurrenceRow | None, findings: Findings) -> None:
+def check_entry(entry: Entry, row: OccurrenceRow | None, findings: AuditFindings) -> None:
     """Check a row of a pointer table against the occurrence that it refers to."""
     if row is None:
-        job = entry.job if isinstance(entry, ActiveRow | LineRow | SlotRow) else _NOBODY
+        job = entry.job if isinstance(entry, ActiveRow | OverlapQueueRow | SlotRow) else _NOBODY
         findings.add(Check.INDEXES, job, None, f"{_said(entry)} leads to occurrence {entry.ref}, which is not there")
         return
     match entry:
         case ActiveRow():
             is_right = row.status not in _NOT_ACTIVE and (row.job, row.due_at) == (entry.job, entry.due_at)
-        case LineRow():
+        case OverlapQueueRow():
             is_queued = row.status is OccurrenceState.QUEUED
             is_right = is_queued and (row.job, row.instant, row.is_recovery) == (
                 entry.job,
@@ -168,7 +168,7 @@ def check_entry(entry: Entry, row: OccurrenceRow | None, findings: Findings) -> 
         findings.add_row(Check.INDEXES, row, f"is {row.status}, and {_said(entry)} leads to it")
 
 
-def _check_slot(slot: SlotRow, row: OccurrenceRow, findings: Findings) -> None:
+def _check_slot(slot: SlotRow, row: OccurrenceRow, findings: AuditFindings) -> None:
     if row.job != slot.job:
         findings.add_row(Check.HELD, row, f"is in the slot of another job: {findings.name(slot.job)}")
     elif row.status in _WITHOUT_SLOT:
@@ -182,7 +182,7 @@ def _said(entry: Entry) -> str:
     match entry:
         case ActiveRow():
             return f"the table of what is active (due {entry.due_at})"
-        case LineRow():
+        case OverlapQueueRow():
             return f"the table of lines (instant {entry.instant})"
         case WaitingRow():
             return f"the table of what waits (due {entry.due_at})"

@@ -22,22 +22,22 @@ from typing import Final
 
 import msgspec
 
-from itinerary.audit.coverage import NOT_RUN, Decision, Instants, outcome_of
-from itinerary.audit.findings import Check, Finding, Findings
-from itinerary.audit.queue_order import Lines
+from itinerary.audit.coverage import NOT_RUN, CoverageCheck, DecidedRow, outcome_of
+from itinerary.audit.findings import AuditFinding, AuditFindings, Check
+from itinerary.audit.queue_order import OverlapQueueOrder
 from itinerary.audit.row_consistency import check_entry, check_evidence, is_sound
 from itinerary.core.recovery.audit import AuditReport, audit, excused
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ConfigError, WindowError
-from itinerary.model.audit_queries import EVIDENCE_PAGE, Entry, Evidence, Inspect, Pointers, PointerTable
-from itinerary.model.queries import ByKey, Standing
+from itinerary.model.audit_queries import EVIDENCE_PAGE, Entry, Evidence, InspectQuery, PointersQuery, PointerTable
+from itinerary.model.queries import ByKeyQuery, StoreStatusQuery
 from itinerary.model.rows import JobNumber, JobRow, Key, OccurrenceRow, Ref
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 from itinerary.stores.paging import jobs_after, read_timeline
 
-__all__ = ["DECIDED_WITHIN", "Audited", "NotLookedAt", "Progress", "audit_store", "audit_window"]
+__all__ = ["DECIDED_WITHIN", "AuditProgress", "AuditResult", "NotLookedAt", "audit_store", "audit_window"]
 
 _PIECE: Final = 86_400 * SECOND
 DECIDED_WITHIN: Final = 60 * SECOND
@@ -48,7 +48,7 @@ _PIECE_ROWS: Final = 50_000
 """The most rows, or the longest time, that are compared at once with what was expected."""
 
 
-class Progress(msgspec.Struct, frozen=True):
+class AuditProgress(msgspec.Struct, frozen=True):
     """The progress of an audit."""
 
     start: int
@@ -69,7 +69,7 @@ class NotLookedAt(msgspec.Struct, frozen=True, kw_only=True):
     """True if there are more than `expected`: counting stopped."""
 
 
-class Audited(msgspec.Struct, frozen=True, kw_only=True):
+class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an audit, as `--json` prints it."""
 
     start: str
@@ -84,7 +84,7 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     unexpected: int
     wrong: int
     """The number of other faults: trails, indexes, held slots and shares, overlap queues."""
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     gaps: tuple[str, ...]
     """Jobs whose expected instants are unknown, with the reason."""
     outcomes: dict[str, int] = {}
@@ -110,8 +110,8 @@ async def audit_store(
     store: Store,
     start: int | None = None,
     end: int | None = None,
-    hear: Callable[[Progress], None] = lambda _: None,
-) -> Audited:
+    handle: Callable[[AuditProgress], None] = lambda _: None,
+) -> AuditResult:
     """Audit the decided part of `[start, end)`, and report the undecided part.
 
     Args:
@@ -127,14 +127,14 @@ async def audit_store(
     Raises:
         ConfigError: The window starts after the end of the decided part.
     """
-    status = await store.read(Standing())
+    status = await store.read(StoreStatusQuery())
     upto = status.watermark if end is None else min(end, status.watermark)
     if start is not None and start >= upto and end is not None:
         raise ConfigError(
             f"everything is decided up to {shown_instant(status.watermark)}, and the window begins at "
             f"{shown_instant(start)}; audit an earlier window"
         )
-    found = await audit_window(store, start, upto, hear)
+    found = await audit_window(store, start, upto, handle)
     begin = upto if start is None else max(start, upto)
     behind = await _not_looked_at(store, begin, end, status.now)
     return found if behind is None else msgspec.structs.replace(found, not_looked_at=behind)
@@ -174,42 +174,42 @@ def _count_due(timeline: Timeline, start: int, end: int) -> tuple[int, bool]:
 
 
 async def audit_window(
-    store: Store, start: int | None, end: int, hear: Callable[[Progress], None] = lambda _: None
-) -> Audited:
+    store: Store, start: int | None, end: int, handle: Callable[[AuditProgress], None] = lambda _: None
+) -> AuditResult:
     """Audit `[start, end)`, in which everything should be decided, independent of the watermark."""
     timeline = await read_timeline(store.read)
     if start is None:
         start = min((job.history_floor for job in timeline.jobs.values()), default=end)
-    return await _Audit(store, timeline, min(start, end), end, hear).run()
+    return await _Audit(store, timeline, min(start, end), end, handle).run()
 
 
 class _Audit:
     """An audit in progress."""
 
     def __init__(
-        self, store: Store, timeline: Timeline, start: int, end: int, hear: Callable[[Progress], None]
+        self, store: Store, timeline: Timeline, start: int, end: int, handle: Callable[[AuditProgress], None]
     ) -> None:
-        self._store, self._timeline, self._hear = store, timeline, hear
+        self._store, self._timeline, self._handle = store, timeline, handle
         self._start, self._end = start, end
-        self._findings = Findings(timeline.jobs)
-        self._lines = Lines(self._findings)
+        self._findings = AuditFindings(timeline.jobs)
+        self._lines = OverlapQueueOrder(self._findings)
         self._floors = _floors(timeline.jobs.values())
         self._count = 0
         self._upto = start
         """The end of the part in which instants have been compared."""
-        self._decided: list[Decision] = []
+        self._decided: list[DecidedRow] = []
         """Rows that were read and not compared yet, in order."""
-        self._instants = Instants(start, end, (), self._findings)
+        self._instants = CoverageCheck(start, end, (), self._findings)
 
-    async def run(self) -> Audited:
+    async def run(self) -> AuditResult:
         windows = await self._entries(PointerTable.WINDOWS, (self._start + 1,))
-        self._instants = Instants(self._start, self._end, windows, self._findings)
+        self._instants = CoverageCheck(self._start, self._end, windows, self._findings)
         for table in PointerTable:
             if table is not PointerTable.WINDOWS:
                 await self._entries(table)
         await self._rows()
         sums, findings, outcomes = self._instants.sums, self._findings, self._instants.outcomes
-        return Audited(
+        return AuditResult(
             start=shown_instant(self._start),
             end=shown_instant(self._end),
             occurrences=self._count,
@@ -229,7 +229,7 @@ class _Audit:
         following: tuple[int | str, ...] | None = begin
         last: Entry | None = None
         while following is not None:
-            page = await self._store.read(Pointers(table, following))
+            page = await self._store.read(PointersQuery(table, following))
             for entry, row in page.found:
                 if entry == last:
                     continue  # already on the previous page
@@ -246,7 +246,7 @@ class _Audit:
         begin: Key | None = None
         limit, seen = EVIDENCE_PAGE, frozenset[Ref]()
         while True:
-            page = await self._store.read(Inspect(self._start, self._end, begin, limit))
+            page = await self._store.read(InspectQuery(self._start, self._end, begin, limit))
             for evidence in page.found:
                 if not seen or evidence.row.ref not in seen:
                     self._look(evidence, page.now)
@@ -257,12 +257,12 @@ class _Audit:
             begin = page.next
             if len(self._decided) >= _PIECE_ROWS or begin.instant - self._upto >= _PIECE:
                 await self._compare(begin.instant)
-            self._hear(Progress(self._start, begin.instant, self._end, self._count))
+            self._handle(AuditProgress(self._start, begin.instant, self._end, self._count))
         await self._compare(self._end)
 
     def _look(self, evidence: Evidence, now: int) -> None:
         row = evidence.row
-        decision = Decision(row.key, row.ref, outcome_of(row))
+        decision = DecidedRow(row.key, row.ref, outcome_of(row))
         if self._decided and self._decided[-1].key == decision.key:
             other = self._decided[-1].ref
             self._findings.add_row(Check.ONE_ROW, row, f"has the key of occurrence {other}")
@@ -283,9 +283,9 @@ class _Audit:
             await self._piece(self._upto, end, self._decided[:count])
             del self._decided[:count]
             self._upto = end
-            self._hear(Progress(self._start, end, self._end, self._count))
+            self._handle(AuditProgress(self._start, end, self._end, self._count))
 
-    async def _piece(self, start: int, end: int, decided: Sequence[Decision]) -> None:
+    async def _piece(self, start: int, end: int, decided: Sequence[DecidedRow]) -> None:
         try:
             expected = self._timeline.expected(start, end)
         except WindowError:
@@ -307,7 +307,7 @@ class _Audit:
         """Return the report without withdrawn occurrences."""
         found: dict[Key, OccurrenceRow] = {}
         for first in range(0, len(report.unexpected), EVIDENCE_PAGE):
-            found |= await self._store.read(ByKey(report.unexpected[first : first + EVIDENCE_PAGE]))
+            found |= await self._store.read(ByKeyQuery(report.unexpected[first : first + EVIDENCE_PAGE]))
         return excused(report, found)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from itinerary.audit import Audited, NotLookedAt, Progress, done
-from itinerary.cli.progress import Hear
+from itinerary.audit import AuditProgress, AuditResult, NotLookedAt, done
+from itinerary.cli.progress import ProgressCallback
 from itinerary.schedules.instants import shown_instant
 
 __all__ = ["heard_by", "words"]
@@ -14,7 +14,7 @@ __all__ = ["heard_by", "words"]
 _PARTS: Final = 100
 
 
-def words(found: Audited) -> str:
+def words(found: AuditResult) -> str:
     """Return the result of an audit in lines: a summary, the outcomes, the unexamined part, and each fault."""
     decided = f"{found.expected} expected, {found.matched} decided exactly once"
     others = f"{found.lost} lost, {found.doubled} doubled, {found.unexpected} unexpected, {found.unknown} unknown"
@@ -32,7 +32,7 @@ def words(found: Audited) -> str:
     return "\n".join(lines)
 
 
-def _done(found: Audited) -> str:
+def _done(found: AuditResult) -> str:
     """Return the outcomes of the decided instants, and the number of those for which nothing ran."""
     *parts, (not_run, _) = done(found)
     if found.lost:
@@ -45,12 +45,12 @@ def _not_looked_at(part: NotLookedAt) -> str:
     return f"not looked at: {part.start} to {part.end}, {due}: the store has not decided everything there yet"
 
 
-def heard_by(hear: Hear) -> Callable[[Progress], None]:
+def heard_by(handle: ProgressCallback) -> Callable[[AuditProgress], None]:
     """Return a callback that shows the progress of an audit, as a part of its time window."""
 
-    def tell(far: Progress) -> None:
+    def notify(far: AuditProgress) -> None:
         total = max(far.end - far.start, 1)
         note = f"up to {shown_instant(far.upto)}, {far.occurrences:,} occurrences"
-        hear((far.upto - far.start) * _PARTS // total, _PARTS, note)
+        handle((far.upto - far.start) * _PARTS // total, _PARTS, note)
 
-    return tell
+    return notify

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from itinerary.cli.layout import Column, print_table
+from itinerary.cli.layout import TableColumn, print_table
 from itinerary.cli.output import say
 from itinerary.core.recovery.boot_plan import BootPlan, PlannedJob
 from itinerary.schedules.instants import shown_instant
@@ -14,14 +14,14 @@ from itinerary.schedules.instants import shown_instant
 __all__ = ["plan_as_json", "print_plan"]
 
 _COLUMNS = (
-    Column("job"),
-    Column("strategy", 3),
-    Column("runs"),
-    Column("late", 1),
-    Column("missed", 1),
-    Column("skipped", 1),
-    Column("from", 2),
-    Column("to", 2),
+    TableColumn("job"),
+    TableColumn("strategy", 3),
+    TableColumn("runs"),
+    TableColumn("late", 1),
+    TableColumn("missed", 1),
+    TableColumn("skipped", 1),
+    TableColumn("from", 2),
+    TableColumn("to", 2),
 )
 
 

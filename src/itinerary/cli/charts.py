@@ -22,8 +22,8 @@ from rich.text import Text
 
 from itinerary.cli.output import UNLIMITED, draws, one_line, shown_state, told_for, width_of, wrapped
 from itinerary.model.states import OccurrenceState
-from itinerary.read.runs import RunSeen
-from itinerary.read.upcoming import Upcoming
+from itinerary.read.runs import RunView
+from itinerary.read.upcoming import UpcomingRuns
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["LETTERS", "drawn_strip", "drawn_timeline", "parts_for"]
@@ -66,7 +66,7 @@ def _name_width(width: int) -> int:
     return min(_NAME_MAX, width // 3)
 
 
-def drawn_timeline(found: Upcoming, console: Console) -> list[Text]:
+def drawn_timeline(found: UpcomingRuns, console: Console) -> list[Text]:
     """Return a line for each job, under an axis of the local time."""
     room = _name_width(min(width_of(console), _WIDE))
     marks = _Marks(console)
@@ -129,7 +129,7 @@ def _axis(start: datetime, end: datetime, parts: int) -> list[str]:
 # -- history ---------------------------------------------------------------------------------------------------------
 
 
-def drawn_strip(runs: Sequence[RunSeen], console: Console) -> list[Text]:
+def drawn_strip(runs: Sequence[RunView], console: Console) -> list[Text]:
     """Return the durations and outcomes of the last runs that fit, oldest first, with a legend."""
     width = width_of(console)
     shown = list(reversed(runs[: min(width, _WIDE)]))

@@ -15,7 +15,7 @@ import typer
 
 from itinerary.cli.run_command import run_command
 from itinerary.config.configuration import read_configuration
-from itinerary.model.queries import Jobs
+from itinerary.model.queries import JobsQuery
 from itinerary.model.rows import JobNumber
 from itinerary.stores.urls import open_store, schema_at
 
@@ -51,7 +51,7 @@ async def _offered(url: str, incomplete: str) -> list[str]:
             found: list[str] = []
             after, is_more = JobNumber(0), True
             while is_more and after < _JOBS_READ:
-                page = await store.read(Jobs(after, _PAGE))
+                page = await store.read(JobsQuery(after, _PAGE))
                 found += [row.name for row in page if row.name.startswith(incomplete)]
                 after, is_more = page[-1].number if page else after, len(page) == _PAGE
             return sorted(found)[:_OFFERED_MAX]

@@ -25,11 +25,11 @@ from itinerary.cli.output import counted, print_json, say, screen
 from itinerary.cli.run_command import run_command
 from itinerary.config.alerts import reachable
 from itinerary.errors import ConfigError, JobFileError
-from itinerary.jobs.job_file import Problem
-from itinerary.jobs.undeclared import Home
+from itinerary.jobs.job_file import FileProblem
+from itinerary.jobs.undeclared import JobSource
 from itinerary.model.policies import Undeclared, UpdatePolicy
 from itinerary.node.shutdown_signals import EXIT_ERROR
-from itinerary.operations.apply import Application, AppliedJob, Outcome, Wish, apply_jobs
+from itinerary.operations.apply import AppliedJob, ApplyOptions, ApplyResult, JobApplyResult, apply_jobs
 from itinerary.operations.operator import local_user
 from itinerary.stores.urls import open_store
 
@@ -159,12 +159,12 @@ def _applied(file: str, wanted: _Wanted, store: str | None, *, as_json: bool, is
         found.reconfigure(store=store, undeclared=wanted.undeclared)
         configuration = found.configuration
         undeclared = Undeclared.STOP if configuration.undeclared is None else configuration.undeclared
-        wish = Wish(
+        wish = ApplyOptions(
             policy=configuration.settings.update_policy if wanted.policy is None else wanted.policy,
             reason=wanted.reason,
             window=_window(wanted.window),
             remove=tuple(wanted.remove or ()),
-            home=None if found.source is None else Home(found.source, undeclared),
+            home=None if found.source is None else JobSource(found.source, undeclared),
         )
         done = run_command(_ask(found, wish, is_plan=is_plan))
     if as_json:
@@ -173,7 +173,7 @@ def _applied(file: str, wanted: _Wanted, store: str | None, *, as_json: bool, is
         _print(done, file)
 
 
-async def _ask(found: Itinerary, wish: Wish, *, is_plan: bool) -> Application:
+async def _ask(found: Itinerary, wish: ApplyOptions, *, is_plan: bool) -> ApplyResult:
     async with open_store(found.configuration.store) as store:
         return await apply_jobs(
             store, found.declared, wish, by=local_user(), zone_data=found.zone_data, is_plan=is_plan
@@ -192,17 +192,17 @@ def _print_mistakes(file: str, error: JobFileError, *, as_json: bool) -> None:
         typer.echo(str(error), err=True)
 
 
-def _warnings(found: Itinerary) -> list[Problem]:
+def _warnings(found: Itinerary) -> list[FileProblem]:
     return [] if found.job_file is None else found.job_file.warnings(list(found.declared.values()))
 
 
-def _undeliverable(file: str, found: Itinerary) -> list[Problem]:
+def _undeliverable(file: str, found: Itinerary) -> list[FileProblem]:
     """Return the receivers of alerts that cannot be reached from here."""
     configuration = found.configuration
     if not configuration.alert_urls:
         return []
     tested = run_command(reachable(configuration))
-    return [Problem(file, None, "alert_urls", one.sentence) for one in tested if one.why is not None]
+    return [FileProblem(file, None, "alert_urls", one.sentence) for one in tested if one.why is not None]
 
 
 def _jobs(found: Itinerary) -> Iterator[dict[str, Any]]:
@@ -212,19 +212,19 @@ def _jobs(found: Itinerary) -> Iterator[dict[str, Any]]:
 
 
 def _plain(problem: object) -> dict[str, Any]:
-    assert isinstance(problem, Problem), "a job file has no others"
+    assert isinstance(problem, FileProblem), "a job file has no others"
     return problem._asdict()
 
 
 # -- output for people -------------------------------------------------------------------------------------------------
 
 
-def _print(done: Application, file: str) -> None:
+def _print(done: ApplyResult, file: str) -> None:
     console = screen()
     for one in done.defaults:
         say(f"defaults: {one.key}: {one.before} -> {one.after}, in {counted(one.jobs, 'job')}", console, hanging=2)
     for job in done.jobs:
-        if job.outcome is not Outcome.SAME:
+        if job.outcome is not JobApplyResult.SAME:
             say(_headline(job), console, hanging=2)
             for line in _lines(job):
                 say(line, console, indent=2, hanging=4)
@@ -244,9 +244,9 @@ def _named(names: Sequence[str]) -> str:
 
 def _headline(job: AppliedJob) -> str:
     match job.outcome:
-        case Outcome.NEW:
+        case JobApplyResult.NEW:
             return f"{job.job}: new, {job.schedule}"
-        case Outcome.REMOVED | Outcome.STOPPED | Outcome.STARTED:
+        case JobApplyResult.REMOVED | JobApplyResult.STOPPED | JobApplyResult.STARTED:
             return f"{job.job}: {job.outcome}" + (f", {job.why}" if job.why else "")
         case _:
             return f"{job.job}: version {job.version}{'' if job.diff is None else _since(job.diff)}"
@@ -277,10 +277,10 @@ def _counted(diff: Diff) -> str:
     return f"until {_shown(diff.window_end)}: {counted(added, 'occurrence')} added, {removed:,} removed, {kept:,} kept"
 
 
-def _summary(done: Application) -> str:
+def _summary(done: ApplyResult) -> str:
     if not done.is_change:
         return f"nothing changes: {counted(len(done.jobs), 'job')} the same"
-    counts = {outcome: done.count(outcome) for outcome in Outcome}
+    counts = {outcome: done.count(outcome) for outcome in JobApplyResult}
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
     return f"{'applied' if done.is_applied else 'would be applied'}: {told}"
 
@@ -292,6 +292,10 @@ def _shown(instant: datetime | None) -> str:
 # -- output for programs -----------------------------------------------------------------------------------------------
 
 
-def _as_json(done: Application) -> dict[str, Any]:
+def _as_json(done: ApplyResult) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(done)
-    return {**told, "is_change": done.is_change, "counts": {outcome.value: done.count(outcome) for outcome in Outcome}}
+    return {
+        **told,
+        "is_change": done.is_change,
+        "counts": {outcome.value: done.count(outcome) for outcome in JobApplyResult},
+    }

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from itinerary.cli.output import NARROWEST_COLUMN, one_line, screen, width_of, wrapped
 
-__all__ = ["Cell", "Column", "laid_out", "listed", "print_facts", "print_table"]
+__all__ = ["Cell", "TableColumn", "laid_out", "listed", "print_facts", "print_table"]
 
 Cell: TypeAlias = str | Text | int | None
 
@@ -29,7 +29,7 @@ _BELOW: Final = 4
 """The indentation of cells that moved below their row."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: its title, its rank, and whether its words may wrap."""
 
     title: str
@@ -41,7 +41,7 @@ class Column(NamedTuple):
     """True to leave the column out if there is no room for it."""
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], console: Console | None = None) -> None:
+def print_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], console: Console | None = None) -> None:
     """Print a table at the available width."""
     console = screen() if console is None else console
     for line in laid_out(columns, rows, width_of(console)):
@@ -67,7 +67,7 @@ def listed(facts: Sequence[tuple[str, Cell]], width: int, *, indent: int = 0) ->
     return found
 
 
-def laid_out(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> list[Text]:
+def laid_out(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], width: int) -> list[Text]:
     """Return a table in lines of at most this width."""
     cells = [[_text(cell) for cell in row] for row in rows]
     said = [place for place in range(len(columns)) if any(row[place].plain for row in cells)]
@@ -95,12 +95,12 @@ def _text(cell: Cell) -> Text:
     return Text("" if cell is None else one_line(cell) if isinstance(cell, str) else f"{cell:,}")
 
 
-def _wide(columns: Sequence[Column], place: int) -> int:
+def _wide(columns: Sequence[TableColumn], place: int) -> int:
     return cell_len(columns[place].title)
 
 
 def _fitted(
-    columns: Sequence[Column], natural: dict[int, int], kept: Sequence[int], width: int
+    columns: Sequence[TableColumn], natural: dict[int, int], kept: Sequence[int], width: int
 ) -> dict[int, int] | None:
     """Return the width of each of these columns. None if they do not fit and one of them could move."""
     widths = {place: natural[place] for place in kept}
@@ -123,7 +123,9 @@ def _fitted(
     return widths
 
 
-def _row(columns: Sequence[Column], kept: Sequence[int], widths: dict[int, int], cells: Sequence[Text]) -> list[Text]:
+def _row(
+    columns: Sequence[TableColumn], kept: Sequence[int], widths: dict[int, int], cells: Sequence[Text]
+) -> list[Text]:
     parts = [wrapped(cell, widths[place]) for place, cell in zip(kept, cells, strict=True)]
     found = []
     for number in range(max(map(len, parts), default=0)):

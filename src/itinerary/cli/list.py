@@ -16,16 +16,16 @@ from rich.text import Text
 
 from itinerary.cli.charts import drawn_timeline, parts_for
 from itinerary.cli.completion import complete_job
-from itinerary.cli.layout import Cell, Column, print_table
+from itinerary.cli.layout import Cell, TableColumn, print_table
 from itinerary.cli.options import AsJson, Store, configured, errors_told
 from itinerary.cli.output import counted, one_line, print_json, say, screen, shown_state, told_at, told_for
 from itinerary.cli.run_command import run_command
 from itinerary.errors import ConfigError
-from itinerary.model.queries import PAGE_MAX, Nodes
-from itinerary.read.jobs import JobSeen, JobsSeen, JobState, jobs_seen
+from itinerary.model.queries import PAGE_MAX, NodesQuery
+from itinerary.read.jobs import JobsSeen, JobState, JobView, jobs_seen
 from itinerary.read.nodes import NodeSeen, NodeState, heard_of, nodes_seen
-from itinerary.read.snapshot import Ground
-from itinerary.read.upcoming import Upcoming, upcoming
+from itinerary.read.snapshot import StoreSnapshot
+from itinerary.read.upcoming import UpcomingRuns, upcoming
 from itinerary.schedules.durations import SECOND, format_duration, parse_duration
 from itinerary.schedules.instants import microseconds_of
 from itinerary.stores.urls import open_store, schema_at
@@ -59,14 +59,14 @@ def add_listing(app: typer.Typer) -> None:
     app.command("nodes")(list_nodes)
 
 
-def looked_at(url: str | None, look: Callable[[Ground], Awaitable[T]]) -> T:
+def looked_at(url: str | None, look: Callable[[StoreSnapshot], Awaitable[T]]) -> T:
     """Return what a function reads from a store."""
     configuration = configured(url)
 
     async def looking() -> T:
         await existing_store(configuration.store)
         async with open_store(configuration.store) as store:
-            return await look(await Ground.of(store))
+            return await look(await StoreSnapshot.of(store))
 
     return run_command(looking())
 
@@ -92,48 +92,48 @@ def list_jobs(
 ) -> None:
     """List jobs: the status, the last outcome and the next run of each, in its own time zone."""
 
-    async def look(ground: Ground) -> None:
-        found = await jobs_seen(ground, pattern=pattern, states=frozenset(state or ()), limit=limit)
+    async def look(snapshot: StoreSnapshot) -> None:
+        found = await jobs_seen(snapshot, pattern=pattern, states=frozenset(state or ()), limit=limit)
         if as_json:
             print_json(found)
         elif found.jobs:
-            print_jobs(ground, found)
-            if not any(heard_of(row, ground.now) for row in await ground.store.read(Nodes())):
+            print_jobs(snapshot, found)
+            if not any(heard_of(row, snapshot.now) for row in await snapshot.store.read(NodesQuery())):
                 say("no node runs on this store, so no job runs; start one: `itinerary up APP`", screen(errors=True))
         else:
-            say(_no_jobs(ground, pattern, state))
+            say(_no_jobs(snapshot, pattern, state))
 
     with errors_told():
         looked_at(store, look)
 
 
-def print_jobs(ground: Ground, found: JobsSeen) -> None:
+def print_jobs(snapshot: StoreSnapshot, found: JobsSeen) -> None:
     """Print jobs in a table."""
     columns = (
-        Column("job"),
-        Column("state"),
-        Column("next in"),
-        Column("last", 1),
-        Column("next run", 2),
-        Column("schedule", 3, wraps_at=24),
-        Column("why", 4, wraps_at=24),
+        TableColumn("job"),
+        TableColumn("state"),
+        TableColumn("next in"),
+        TableColumn("last", 1),
+        TableColumn("next run", 2),
+        TableColumn("schedule", 3, wraps_at=24),
+        TableColumn("why", 4, wraps_at=24),
     )
-    print_table(columns, [_job_row(ground, job) for job in found.jobs])
+    print_table(columns, [_job_row(snapshot, job) for job in found.jobs])
     if found.more:
         say(f"and {counted(found.more, 'more job')}; --limit, or a pattern, shows them")
 
 
-def _no_jobs(ground: Ground, pattern: str | None, states: list[JobState] | None) -> str:
+def _no_jobs(snapshot: StoreSnapshot, pattern: str | None, states: list[JobState] | None) -> str:
     if pattern is None and not states:
-        return f"there are no jobs in {ground.store.url}; `itinerary up app.py` declares those of an app"
+        return f"there are no jobs in {snapshot.store.url}; `itinerary up app.py` declares those of an app"
     wanted = [f"with a name like {pattern!r}"] if pattern is not None else []
     wanted += [f"that is {' or '.join(states)}"] if states else []
     return f"there is no job {' and '.join(wanted)}"
 
 
-def _job_row(ground: Ground, job: JobSeen) -> list[Cell]:
+def _job_row(snapshot: StoreSnapshot, job: JobView) -> list[Cell]:
     following = None if job.next_at is None else microseconds_of(job.next_at)
-    wait = None if following is None else told_for(following - ground.now)
+    wait = None if following is None else told_for(following - snapshot.now)
     state = shown_state(job.state)
     for count, what in ((job.running, "running"), (job.waiting, "waiting")):
         if count:
@@ -142,23 +142,23 @@ def _job_row(ground: Ground, job: JobSeen) -> list[Cell]:
         job.job,
         state,
         wait,
-        _last(ground, job),
-        None if following is None else at_in_zone(ground, following, job.timezone),
+        _last(snapshot, job),
+        None if following is None else at_in_zone(snapshot, following, job.timezone),
         job.schedule,
         job.why,
     ]
 
 
-def _last(ground: Ground, job: JobSeen) -> Text | None:
+def _last(snapshot: StoreSnapshot, job: JobView) -> Text | None:
     if job.last is None or job.last.ended_at is None:
         return None
-    ago = told_for(max(ground.now - microseconds_of(job.last.ended_at), 0))
+    ago = told_for(max(snapshot.now - microseconds_of(job.last.ended_at), 0))
     return Text.assemble(shown_state(job.last.state), f" {ago} ago")
 
 
-def at_in_zone(ground: Ground, instant: int, zone: str) -> str:
+def at_in_zone(snapshot: StoreSnapshot, instant: int, zone: str) -> str:
     """Return an instant by the wall clock of a zone."""
-    return f"{told_at(instant, ground.offset(zone, instant))} {zone}"
+    return f"{told_at(instant, snapshot.offset(zone, instant))} {zone}"
 
 
 # -- upcoming runs ---------------------------------------------------------------------------------------------------
@@ -173,13 +173,13 @@ def list_upcoming(
 ) -> None:
     """Draw the upcoming runs, a line for each job, the first due at the top."""
 
-    async def look(ground: Ground) -> None:
+    async def look(snapshot: StoreSnapshot) -> None:
         console = screen()
-        found = upcoming(ground, _span(span), parts=parts_for(console), pattern=pattern, limit=limit)
+        found = upcoming(snapshot, _span(span), parts=parts_for(console), pattern=pattern, limit=limit)
         if as_json:
             print_json(found)
         else:
-            print_upcoming(ground, found, console)
+            print_upcoming(snapshot, found, console)
 
     with errors_told():
         looked_at(store, look)
@@ -192,7 +192,7 @@ def _span(text: str) -> int:
     return found
 
 
-def print_upcoming(ground: Ground, found: Upcoming, console: Console) -> None:
+def print_upcoming(snapshot: StoreSnapshot, found: UpcomingRuns, console: Console) -> None:
     """Print the upcoming runs as a picture, and the next ones in a table."""
     shown = format_duration((found.end - found.start) // timedelta(microseconds=1))
     if not found.jobs:
@@ -205,20 +205,20 @@ def print_upcoming(ground: Ground, found: Upcoming, console: Console) -> None:
         if found.more_jobs:
             more = f"and {counted(found.more_jobs, 'more job')} with {counted(found.more_runs, 'run')}"
             say(f"{more}; --limit, or a pattern, shows them", console)
-        _print_next(ground, found, console)
+        _print_next(snapshot, found, console)
     for gap in found.gaps:
         say(f"{one_line(gap.job)}: nobody can say when it is due: {gap.reason}", console, hanging=2)
 
 
-def _print_next(ground: Ground, found: Upcoming, console: Console) -> None:
+def _print_next(snapshot: StoreSnapshot, found: UpcomingRuns, console: Console) -> None:
     due = sorted(
         (microseconds_of(at), job.job, job.timezone) for job in found.jobs for at in job.instants[:_NEXT_SHOWN]
     )
     if not due:
         return
     console.print()
-    columns = (Column("next"), Column("in"), Column("at", 1))
-    rows = [(name, told_for(at - ground.now), at_in_zone(ground, at, zone)) for at, name, zone in due[:_NEXT_SHOWN]]
+    columns = (TableColumn("next"), TableColumn("in"), TableColumn("at", 1))
+    rows = [(name, told_for(at - snapshot.now), at_in_zone(snapshot, at, zone)) for at, name, zone in due[:_NEXT_SHOWN]]
     print_table(columns, rows, console)
 
 
@@ -233,13 +233,13 @@ def list_nodes(
 ) -> None:
     """List nodes: which are alive, since when, the runs that they hold, and jumps of their clocks."""
 
-    async def look(ground: Ground) -> None:
-        names = {number: row.name for number, row in ground.timeline.jobs.items()}
-        found = await nodes_seen(ground.store, ground.now, names, limit=limit, gone=everyone)
+    async def look(snapshot: StoreSnapshot) -> None:
+        names = {number: row.name for number, row in snapshot.timeline.jobs.items()}
+        found = await nodes_seen(snapshot.store, snapshot.now, names, limit=limit, gone=everyone)
         if as_json:
             print_json(found)
         elif found:
-            print_nodes(ground, found)
+            print_nodes(snapshot, found)
         else:
             say("no node is there" if everyone else "no node is there; --all shows those that have left")
 
@@ -247,26 +247,26 @@ def list_nodes(
         looked_at(store, look)
 
 
-def print_nodes(ground: Ground, found: Sequence[NodeSeen]) -> None:
+def print_nodes(snapshot: StoreSnapshot, found: Sequence[NodeSeen]) -> None:
     """Print nodes in a table."""
     columns = (
-        Column("node"),
-        Column("state"),
-        Column("holds", 1, is_number=True),
-        Column("running", 1, is_number=True),
-        Column("heard", 2),
-        Column("since", 3),
-        Column("host", 4),
-        Column("process", 5, is_extra=True),
-        Column("version", 6, is_extra=True),
-        Column("heartbeats", 7, is_number=True, is_extra=True),
-        Column("clock jumps", 3),
-        Column("lacks the code of", 3, wraps_at=20),
+        TableColumn("node"),
+        TableColumn("state"),
+        TableColumn("holds", 1, is_number=True),
+        TableColumn("running", 1, is_number=True),
+        TableColumn("heard", 2),
+        TableColumn("since", 3),
+        TableColumn("host", 4),
+        TableColumn("process", 5, is_extra=True),
+        TableColumn("version", 6, is_extra=True),
+        TableColumn("heartbeats", 7, is_number=True, is_extra=True),
+        TableColumn("clock jumps", 3),
+        TableColumn("lacks the code of", 3, wraps_at=20),
     )
-    print_table(columns, [_node_row(ground, node) for node in found])
+    print_table(columns, [_node_row(snapshot, node) for node in found])
 
 
-def _node_row(ground: Ground, node: NodeSeen) -> list[Cell]:
+def _node_row(snapshot: StoreSnapshot, node: NodeSeen) -> list[Cell]:
     jumps = None
     if node.clock_jumps:
         jump = node.last_jumps[-1]
@@ -274,7 +274,7 @@ def _node_row(ground: Ground, node: NodeSeen) -> list[Cell]:
     heard = None if node.silent_seconds is None else f"{told_for(max(int(node.silent_seconds * SECOND), 0))} ago"
     since = None if node.joined_at is None else f"{told_at(microseconds_of(node.joined_at))} UTC"
     how = "found dead" if node.state is NodeState.DIED else "left"
-    left = None if node.left_at is None else f"{how} {told_for(ground.now - microseconds_of(node.left_at))} ago"
+    left = None if node.left_at is None else f"{how} {told_for(snapshot.now - microseconds_of(node.left_at))} ago"
     return [
         node.node,
         shown_state(node.state.value),

@@ -23,9 +23,9 @@ from rich.text import Text
 
 from itinerary.api import Itinerary, RunningNode
 from itinerary.cli.output import lines, one_line, shown_state
-from itinerary.core.loop.events import Finished, News, Settled
+from itinerary.core.loop.events import OccurrenceDecided, OccurrenceEnded, SchedulerEvent
 from itinerary.core.loop.log_budget import SUMMARY_AFTER, LogBudget, Summary
-from itinerary.core.timeline.history import Active, Paused
+from itinerary.core.timeline.history import JobActive, JobPaused
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.explain.formatting import spoken
@@ -57,11 +57,11 @@ _IN_SECONDS: Final = 10.0
 
 
 class Ticker:
-    """A printer of ended runs. Pass `hear` to the app, and close the ticker when the node has ended."""
+    """A printer of ended runs. Pass `handle` to the app, and close the ticker when the node has ended."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._batches: Queue[Sequence[Finished | Settled] | None] = Queue(_BATCHES_MAX)
+        self._batches: Queue[Sequence[OccurrenceEnded | OccurrenceDecided] | None] = Queue(_BATCHES_MAX)
         self._ended_at = 0
         """The end of the last run with a known end, in microseconds."""
         self._left_out = 0
@@ -69,9 +69,9 @@ class Ticker:
         self._thread = threading.Thread(target=self._print, name="itinerary-ticker", daemon=True)
         self._thread.start()
 
-    def hear(self, news: Sequence[News]) -> None:
+    def handle(self, news: Sequence[SchedulerEvent]) -> None:
         """Handle events, on the scheduler's loop."""
-        if ended := [item for item in news if isinstance(item, Finished | Settled)]:
+        if ended := [item for item in news if isinstance(item, OccurrenceEnded | OccurrenceDecided)]:
             try:
                 self._batches.put_nowait(ended)
             except Full:
@@ -185,10 +185,10 @@ def _others(app: Itinerary, node: RunningNode) -> list[str]:
 
 def _is_expected(timeline: Timeline, job: JobRow) -> bool:
     try:
-        stretches = timeline.history(job.number).stretches
+        segments = timeline.history(job.number).segments
     except ItineraryError:
         return False  # no node can read it
-    return bool(stretches) and isinstance(stretches[-1].standing, Active | Paused)
+    return bool(segments) and isinstance(segments[-1].status, JobActive | JobPaused)
 
 
 def header(app: Itinerary, node: RunningNode, web: ListenAt | None = None) -> Text:

@@ -32,7 +32,7 @@ from typing import Annotated, Final
 import typer
 
 from itinerary.api import Itinerary, RunningNode
-from itinerary.audit import Audited, audit_store
+from itinerary.audit import AuditResult, audit_store
 from itinerary.cli.audit import heard_by, words
 from itinerary.cli.boot_plan import plan_as_json, print_plan
 from itinerary.cli.crontab import add_crontab
@@ -166,7 +166,7 @@ def _run(found: Itinerary, *, quiet: bool) -> int:
     web = web_server(found)
     ticker = None if quiet else Ticker(console)
     if ticker is not None:
-        found.observe(ticker.hear)
+        found.observe(ticker.handle)
 
     def greet(node: RunningNode) -> None:
         if (told := undeclared_line(node.undeclared)) is not None:
@@ -222,11 +222,11 @@ def audit(
     raise typer.Exit(EXIT_OK if found.is_complete else _EXIT_INCOMPLETE)
 
 
-async def _audited(url: str, start: int | None, end: int | None) -> Audited:
+async def _audited(url: str, start: int | None, end: int | None) -> AuditResult:
     await existing_store(url)
-    with progress("audit") as hear:
+    with progress("audit") as handle:
         async with open_store(url) as store:
-            return await audit_store(store, start, end, heard_by(hear))
+            return await audit_store(store, start, end, heard_by(handle))
 
 
 add_commands(app)

@@ -15,13 +15,13 @@ from itinerary.cli.list import existing_store
 from itinerary.cli.load_app import load_app
 from itinerary.cli.options import AsJson, Store, configured, errors_told, store_url
 from itinerary.cli.output import counted, draws, one_line, print_json, say, screen, shown_state, width_of, wrapped
-from itinerary.cli.progress import Hear, progress
+from itinerary.cli.progress import ProgressCallback, progress
 from itinerary.cli.run_command import run_command
 from itinerary.config.alerts import send_test
 from itinerary.errors import ConfigError
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.node.shutdown_signals import EXIT_ERROR
-from itinerary.operations.doctor import Examined, Finding, examined
+from itinerary.operations.doctor import CheckResult, DoctorReport, examined
 from itinerary.operations.doctor.overview import Overview, overview
 from itinerary.operations.operator import local_user
 from itinerary.operations.prune_entry import record_prune
@@ -103,7 +103,7 @@ def doctor(
         raise typer.Exit(EXIT_ERROR)
 
 
-def print_findings(found: Examined) -> None:
+def print_findings(found: DoctorReport) -> None:
     """Print the findings of `doctor`, a sentence each, with the advice below it."""
     console = screen()
     for finding in found.findings:
@@ -113,7 +113,7 @@ def print_findings(found: Examined) -> None:
     say(f"{wrong} wrong, {doubtful} doubtful, {len(found.findings) - wrong - doubtful} well", console)
 
 
-def _print_finding(finding: Finding, console: Console) -> None:
+def _print_finding(finding: CheckResult, console: Console) -> None:
     level = shown_state(finding.level.value)
     level.pad_right(_LEVEL_WIDTH - len(level))
     words = Text.assemble((f"{finding.about}: ", "bold"), one_line(finding.words))
@@ -159,7 +159,7 @@ def alert(
 # -- migrate ---------------------------------------------------------------------------------------------------------
 
 
-class Migrated(msgspec.Struct, frozen=True):
+class MigrationResult(msgspec.Struct, frozen=True):
     """The result of a schema migration."""
 
     store: str
@@ -189,7 +189,7 @@ def migrate(
     with errors_told():
         url = store_url(store)
         seen = run_command(run(url))
-        done = Migrated(open_store(url).url, seen.found, max(seen.known, seen.found or 0), seen.pending, dry_run)
+        done = MigrationResult(open_store(url).url, seen.found, max(seen.known, seen.found or 0), seen.pending, dry_run)
         if as_json:
             print_json(done)
         else:
@@ -198,7 +198,7 @@ def migrate(
                 say(migration, indent=2)
 
 
-def _migrated(done: Migrated) -> str:
+def _migrated(done: MigrationResult) -> str:
     if done.before == done.after:
         return f"{done.store} has schema {done.after}; there is nothing to run"
     if done.before is None:
@@ -210,7 +210,7 @@ def _migrated(done: Migrated) -> str:
 # -- prune -----------------------------------------------------------------------------------------------------------
 
 
-class Forgotten(msgspec.Struct, frozen=True):
+class PruneResult(msgspec.Struct, frozen=True):
     """The result of a pruning round."""
 
     store: str
@@ -252,19 +252,19 @@ def prune(
         say(f"{verb} {counted(done.occurrences, 'occurrence')}{also} from {done.store}")
 
 
-async def _pruned(url: str, rules: Retention, *, is_dry: bool) -> Forgotten:
+async def _pruned(url: str, rules: Retention, *, is_dry: bool) -> PruneResult:
     await existing_store(url)
     async with open_store(url) as store:
         if not is_dry:
             await record_prune(store, rules, by=local_user())
-        with progress("counting" if is_dry else "pruning") as hear:
+        with progress("counting" if is_dry else "pruning") as handle:
             step = store.count_prunable if is_dry else store.prune
-            occurrences, statistics = await _round(step, rules, hear)
-        return Forgotten(store.url, occurrences, statistics, is_dry)
+            occurrences, statistics = await _round(step, rules, handle)
+        return PruneResult(store.url, occurrences, statistics, is_dry)
 
 
 async def _round(
-    step: Callable[[Retention, PruneCursor], Awaitable[Pruned]], rules: Retention, hear: Hear
+    step: Callable[[Retention, PruneCursor], Awaitable[Pruned]], rules: Retention, handle: ProgressCallback
 ) -> tuple[int, int]:
     """Prune in one whole round: occurrences by time and by job, then nodes and their statistics."""
     occurrences = statistics = 0
@@ -275,6 +275,6 @@ async def _round(
             statistics += done.removed
         else:
             occurrences += done.removed
-        hear(occurrences + statistics, None, "rows")
+        handle(occurrences + statistics, None, "rows")
         cursor = done.next
     return occurrences, statistics

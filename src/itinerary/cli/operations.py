@@ -24,15 +24,15 @@ from itinerary.cli.output import print_json, print_lines, say, screen
 from itinerary.cli.progress import progress
 from itinerary.cli.run_command import run_command
 from itinerary.cli.times import TIMES, TimeZone, instant_of, job_zone
-from itinerary.core.recovery.backfill import Which
-from itinerary.core.recovery.pause import Backlog
-from itinerary.model.report import Report
+from itinerary.core.recovery.backfill import InstantChoice
+from itinerary.core.recovery.pause import HeldBacklog
+from itinerary.model.report import OccurrenceReport
 from itinerary.model.states import OccurrenceState
 from itinerary.node.shutdown_signals import EXIT_ERROR
 from itinerary.operations.adjust import options_of
 from itinerary.operations.backfill import Backfill, BackfillWish
 from itinerary.operations.operator import Operator
-from itinerary.read.run_lookup import Run
+from itinerary.read.run_lookup import RunReference
 from itinerary.schedules.instants import shown_instant
 from itinerary.stores.urls import open_store
 
@@ -109,7 +109,7 @@ def resume(
 ) -> None:
     """End a pause. Without a pause this has no effect. Runs that the pause held start now, unless they are skipped."""
     with errors_told():
-        backlog = Backlog.SKIP if skip_backlog else Backlog.RUN
+        backlog = HeldBacklog.SKIP if skip_backlog else HeldBacklog.RUN
 
         async def resumed(operator: Operator) -> tuple[str, int]:
             _, count = await operator.changes.resume(job, reason, backlog=backlog)
@@ -241,7 +241,9 @@ def backfill(  # noqa: PLR0913, PLR0917 - what a backfill may say
     job: Job,
     since: Annotated[str, typer.Option("--from", "--since", metavar="TIME", help=f"From when on: {TIMES}.")],
     until: Annotated[str, typer.Option("--to", "--until", metavar="TIME", help="Before when; it must be past.")],
-    which: Annotated[Which, typer.Option(help="What nothing ran for, what failed, or all.")] = Which.MISSING,
+    which: Annotated[
+        InstantChoice, typer.Option(help="What nothing ran for, what failed, or all.")
+    ] = InstantChoice.MISSING,
     max_active: Annotated[
         int, typer.Option(help='How many may be under way at a time; more than one needs overlap = "allow".')
     ] = 1,
@@ -286,9 +288,9 @@ async def _backfilled(operator: Operator, job: str, wish: BackfillWish, *, is_dr
         return await operator.requests.backfill(job, wish, None, is_dry=True)
     if not await operator.has_nodes():
         say("no node runs on this store; what is asked for waits for one", screen(errors=True))
-    with progress(f"backfill {job}") as hear:
+    with progress(f"backfill {job}") as handle:
         return await operator.requests.backfill(
-            job, wish, lambda far: hear(len(far.instants) - far.left, len(far.instants))
+            job, wish, lambda far: handle(len(far.instants) - far.left, len(far.instants))
         )
 
 
@@ -305,7 +307,7 @@ def _plain(done: Backfill) -> dict[str, Any]:
     return told
 
 
-def _told(run: Run) -> dict[str, object]:
+def _told(run: RunReference) -> dict[str, object]:
     return {"job": run.job, "id": str(run.id), "run": run.run_id, "kind": run.key.kind.value}
 
 
@@ -314,15 +316,15 @@ def _told(run: Run) -> dict[str, object]:
 
 def _followed(
     url: str | None,
-    ask: Callable[[Operator], Awaitable[Run]],
-    words: Callable[[Run], str],
+    ask: Callable[[Operator], Awaitable[RunReference]],
+    words: Callable[[RunReference], str],
     *,
     is_waiting: bool,
     as_json: bool,
-) -> Report | None:
+) -> OccurrenceReport | None:
     """Request a run, and print the request. Return the report if the command waits for the end, and None if not."""
 
-    async def asking(operator: Operator) -> Report | None:
+    async def asking(operator: Operator) -> OccurrenceReport | None:
         run = await ask(operator)
         if not is_waiting:
             _say(as_json, words(run), _told(run))
@@ -338,18 +340,18 @@ def _followed(
     return _asked(url, asking)
 
 
-def _ended(run: Run, report: Report) -> str:
+def _ended(run: RunReference, report: OccurrenceReport) -> str:
     took = "" if report.duration is None else f" after {report.duration.total_seconds():.1f} s"
     why = _why(report)
     return f"{run.job} {report.outcome}{took}{'' if why is None else f': {why}'}"
 
 
-def _why(report: Report) -> str | None:
+def _why(report: OccurrenceReport) -> str | None:
     """Return why a run did not complete."""
     return None if report.outcome is OccurrenceState.COMPLETED else report.reason
 
 
-def _exit_as(report: Report | None) -> None:
+def _exit_as(report: OccurrenceReport | None) -> None:
     if report is not None and report.outcome is not OccurrenceState.COMPLETED:
         raise typer.Exit(EXIT_ERROR)
 

@@ -15,13 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from itinerary.cli.output import one_line, screen
 
-__all__ = ["Hear", "progress"]
+__all__ = ["ProgressCallback", "progress"]
 
 LOG_INTERVAL: Final = 10.0
 """The seconds between two lines if there is no terminal."""
 
 
-class Hear(Protocol):
+class ProgressCallback(Protocol):
     """A callback that receives the progress."""
 
     def __call__(self, done: int, total: int | None, note: str = "") -> None:
@@ -31,7 +31,7 @@ class Hear(Protocol):
 @contextmanager
 def progress(
     what: str, console: Console | None = None, elapsed: Callable[[], float] = time.monotonic
-) -> Iterator[Hear]:
+) -> Iterator[ProgressCallback]:
     """Show the progress of `what` until the context ends."""
     console = screen(errors=True) if console is None else console
     if not console.is_terminal:
@@ -47,10 +47,10 @@ def progress(
     with Progress(*columns, console=console, transient=True) as bar:
         line = bar.add_task(one_line(what), total=None, note="")
 
-        def hear(done: int, total: int | None, note: str = "") -> None:
+        def handle(done: int, total: int | None, note: str = "") -> None:
             bar.update(line, completed=done, total=total, note=one_line(note))
 
-        yield hear
+        yield handle
 
 
 class _Lines:

@@ -19,14 +19,14 @@ import msgspec
 import typer
 
 from itinerary import ports
-from itinerary.cli.layout import Cell, Column, print_table
+from itinerary.cli.layout import Cell, TableColumn, print_table
 from itinerary.cli.list import existing_store
 from itinerary.cli.options import AsJson, Store, configured, errors_told, store_url
 from itinerary.cli.output import one_line, print_json, say
 from itinerary.cli.run_command import run_command
 from itinerary.cli.times import SettingZone, instant_of, named_zone
 from itinerary.errors import RecordError
-from itinerary.model.queries import Partitions
+from itinerary.model.queries import PartitionsQuery
 from itinerary.model.rows import EventRow
 from itinerary.model.text import shown
 from itinerary.operations.operator import local_user
@@ -174,7 +174,7 @@ def follow(
 ) -> None:
     """Print the events of a desk, and then each that comes, until Ctrl-C."""
 
-    async def tell(url: str) -> None:
+    async def notify(url: str) -> None:
         await existing_store(url)
         async with open_store(url) as opened:
             async for page in followed(opened, desk, after, waits=not until_now):
@@ -183,7 +183,7 @@ def follow(
 
     with errors_told():
         try:
-            run_command(tell(store_url(store)))
+            run_command(notify(store_url(store)))
         except KeyboardInterrupt:
             return
 
@@ -193,7 +193,7 @@ async def _only_partition(opened: ports.Store, desk: str) -> str | None:
 
     None: its records are in several partitions.
     """
-    names = {row.partition for row in await opened.read(Partitions(desk))}
+    names = {row.partition for row in await opened.read(PartitionsQuery(desk))}
     return ONE_PARTITION if names == {ONE_PARTITION} else None
 
 
@@ -226,7 +226,7 @@ def _read_json(text: str) -> object:
 def _print_table(found: Sequence[msgspec.Struct], columns: Sequence[str]) -> None:
     """Print a table whose first columns matter most. If there is no room, the others go below their rows."""
     titles = [
-        Column(name.replace("_", " "), rank=max(place - 1, 0), is_number=isinstance(getattr(found[0], name), int))
+        TableColumn(name.replace("_", " "), rank=max(place - 1, 0), is_number=isinstance(getattr(found[0], name), int))
         for place, name in enumerate(columns)
     ]
     rows = [[_cell(getattr(one, name)) for name in columns] for one in found]

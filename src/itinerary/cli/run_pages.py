@@ -9,22 +9,22 @@ from rich.console import Console
 from rich.text import Text
 
 from itinerary.cli.charts import drawn_strip
-from itinerary.cli.layout import Cell, Column, print_facts, print_table
+from itinerary.cli.layout import Cell, TableColumn, print_facts, print_table
 from itinerary.cli.list import at_in_zone
 from itinerary.cli.output import lines, say, screen, shown_state, told_at, told_for
 from itinerary.model.occurrence import Kind
-from itinerary.model.overrides import Level
+from itinerary.model.overrides import OverrideLevel
 from itinerary.model.states import FINAL
 from itinerary.read.runs import (
     AdjustmentSeen,
     AttemptSeen,
     HistoryPage,
     RunDetail,
-    RunSeen,
+    RunView,
     SettingSeen,
     TaskSeen,
 )
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of
 
@@ -47,10 +47,10 @@ _LINE_MAX = 2_000
 # -- one occurrence --------------------------------------------------------------------------------------------------
 
 
-def print_run(ground: Ground, detail: RunDetail) -> None:
+def print_run(snapshot: StoreSnapshot, detail: RunDetail) -> None:
     """Print the page of an occurrence."""
     console, run = screen(), detail.run
-    zone = zone_of(ground, run.job)
+    zone = zone_of(snapshot, run.job)
     say(Text.assemble((run.run, "bold"), f", {run.kind}, ", shown_state(run.state)), console)
     asked = detail.asked
     print_facts(
@@ -61,59 +61,61 @@ def print_run(ground: Ground, detail: RunDetail) -> None:
             ("asked for by", None if asked is None else f"{asked.by}{(asked.reason and f': {asked.reason}') or ''}"),
             ("replay of", None if asked is None or asked.replay_of is None else str(asked.replay_of)),
             ("version", str(run.version)),
-            ("instant", at_of(ground, run.instant, zone)),
+            ("instant", at_of(snapshot, run.instant, zone)),
             ("answers for", None if run.window is None else f"{run.window.count:,} instants"),
-            ("started", _started(ground, run, zone)),
-            ("ended", _ended(ground, run, zone)),
+            ("started", _started(snapshot, run, zone)),
+            ("ended", _ended(snapshot, run, zone)),
             ("recovery", "yes" if run.is_recovery else None),
             ("node", run.node),
             ("cancelled by", detail.cancelled_by),
-            *(("adjusted", _adjusted(ground, one, zone)) for one in detail.adjusted),
+            *(("adjusted", _adjusted(snapshot, one, zone)) for one in detail.adjusted),
         ],
         console,
         indent=2,
     )
-    print_section(console, "trail", detail.trail, lambda: _print_trail(ground, detail, zone, console))
+    print_section(console, "trail", detail.trail, lambda: _print_trail(snapshot, detail, zone, console))
     for task in detail.tasks:
-        _print_task(ground, task, zone, console)
-    set_ones = [one for one in detail.configuration if one.source is not Level.DEFAULT]
+        _print_task(snapshot, task, zone, console)
+    set_ones = [one for one in detail.configuration if one.source is not OverrideLevel.DEFAULT]
     print_section(console, "configuration that was set", set_ones, lambda: print_settings(set_ones, console))
 
 
-def _adjusted(ground: Ground, adjusted: AdjustmentSeen, zone: str) -> str:
+def _adjusted(snapshot: StoreSnapshot, adjusted: AdjustmentSeen, zone: str) -> str:
     why = f": {adjusted.reason}" if adjusted.reason else ""
-    return f"{adjusted.words}, by {adjusted.by}, {at_of(ground, adjusted.at, zone)}{why}"
+    return f"{adjusted.words}, by {adjusted.by}, {at_of(snapshot, adjusted.at, zone)}{why}"
 
 
-def _started(ground: Ground, run: RunSeen, zone: str) -> str | None:
-    at = at_of(ground, run.started_at, zone)
+def _started(snapshot: StoreSnapshot, run: RunView, zone: str) -> str | None:
+    at = at_of(snapshot, run.started_at, zone)
     if at is None or run.late_seconds is None:
         return at
     return f"{at}, {told_for(max(int(run.late_seconds * SECOND), 0))} after its instant"
 
 
-def _ended(ground: Ground, run: RunSeen | TaskSeen, zone: str) -> str | None:
-    at = at_of(ground, run.ended_at, zone)
+def _ended(snapshot: StoreSnapshot, run: RunView | TaskSeen, zone: str) -> str | None:
+    at = at_of(snapshot, run.ended_at, zone)
     return at if at is None or run.took_seconds is None else f"{at}, it took {_took(run.took_seconds)}"
 
 
-def _print_trail(ground: Ground, detail: RunDetail, zone: str, console: Console) -> None:
+def _print_trail(snapshot: StoreSnapshot, detail: RunDetail, zone: str, console: Console) -> None:
     rows: list[Sequence[Cell]] = [
-        (on_the_wall(ground, step.at, zone), shown_state(step.after), step.node, step.why) for step in detail.trail
+        (on_the_wall(snapshot, step.at, zone), shown_state(step.after), step.node, step.why) for step in detail.trail
     ]
     print_table(
-        (Column(f"at, {zone}"), Column("state"), Column("node", 1), Column("why", 2, wraps_at=20)), rows, console
+        (TableColumn(f"at, {zone}"), TableColumn("state"), TableColumn("node", 1), TableColumn("why", 2, wraps_at=20)),
+        rows,
+        console,
     )
 
 
-def _print_task(ground: Ground, task: TaskSeen, zone: str, console: Console) -> None:
+def _print_task(snapshot: StoreSnapshot, task: TaskSeen, zone: str, console: Console) -> None:
     console.print()
     say(Text.assemble((f"task {task.name}", "bold"), ", ", shown_state(task.status)), console)
     result = None if task.result is None else bytes(task.result).decode()
     print_facts(
         [
-            ("started", at_of(ground, task.started_at, zone)),
-            ("ended", _ended(ground, task, zone)),
+            ("started", at_of(snapshot, task.started_at, zone)),
+            ("ended", _ended(snapshot, task, zone)),
             ("reason", task.reason),
             ("cancelled by", task.cancelled_by),
             ("result", result),
@@ -122,12 +124,12 @@ def _print_task(ground: Ground, task: TaskSeen, zone: str, console: Console) -> 
         indent=2,
     )
     for attempt in task.attempts:
-        _print_attempt(ground, attempt, zone, console)
+        _print_attempt(snapshot, attempt, zone, console)
 
 
-def _print_attempt(ground: Ground, attempt: AttemptSeen, zone: str, console: Console) -> None:
+def _print_attempt(snapshot: StoreSnapshot, attempt: AttemptSeen, zone: str, console: Console) -> None:
     took = "" if attempt.took_seconds is None else f", it took {_took(attempt.took_seconds)}"
-    began = "" if attempt.started_at is None else f", began {at_of(ground, attempt.started_at, zone)}"
+    began = "" if attempt.started_at is None else f", began {at_of(snapshot, attempt.started_at, zone)}"
     head = Text.assemble(f"attempt {attempt.number}, ", shown_state(attempt.status), f"{began}{took}")
     say(head, console, indent=2)
     for title, text in (("error", attempt.error), ("output", attempt.output)):
@@ -149,7 +151,7 @@ def _shortened(line: str) -> str:
 # -- a history -------------------------------------------------------------------------------------------------------
 
 
-def print_history(ground: Ground, page: HistoryPage, *, is_whole: bool = True) -> None:
+def print_history(snapshot: StoreSnapshot, page: HistoryPage, *, is_whole: bool = True) -> None:
     """Print a page of a job's history below a strip.
 
     Args:
@@ -166,20 +168,24 @@ def print_history(ground: Ground, page: HistoryPage, *, is_whole: bool = True) -
             console.print(line, soft_wrap=True)
         console.print()
     if page.runs or page.active:
-        print_runs(ground, [*page.active, *page.runs], zone_of(ground, page.job), console)
+        print_runs(snapshot, [*page.active, *page.runs], zone_of(snapshot, page.job), console)
     if page.next is not None:
         say(f"there are older ones: --before {page.next}", console)
 
 
 def print_runs(
-    ground: Ground, runs: Sequence[RunSeen], zone: str, console: Console, why: Sequence[str | None] | None = None
+    snapshot: StoreSnapshot,
+    runs: Sequence[RunView],
+    zone: str,
+    console: Console,
+    why: Sequence[str | None] | None = None,
 ) -> None:
     """Print occurrences in a table. `why` replaces their own reasons."""
     reasons = [run.reason for run in runs] if why is None else why
     rows: list[Sequence[Cell]] = [
         (
             str(run.number),
-            on_the_wall(ground, run.instant, zone),
+            on_the_wall(snapshot, run.instant, zone),
             shown_state(run.state),
             None if run.took_seconds is None else _took(run.took_seconds),
             None if run.late_seconds is None else told_for(max(int(run.late_seconds * SECOND), 0)),
@@ -191,20 +197,20 @@ def print_runs(
         for run, reason in zip(runs, reasons, strict=True)
     ]
     columns = (
-        Column("number", is_number=True),  # the number that `show`, `cancel` and `replay` accept
-        Column(f"instant, {zone}"),
-        Column("state"),
-        Column("took", 1),
-        Column("late", 2),
-        Column("kind", 3),
-        Column("why", 4, wraps_at=24),
-        Column("node", 5, is_extra=True),
-        Column("run", 6, is_extra=True),
+        TableColumn("number", is_number=True),  # the number that `show`, `cancel` and `replay` accept
+        TableColumn(f"instant, {zone}"),
+        TableColumn("state"),
+        TableColumn("took", 1),
+        TableColumn("late", 2),
+        TableColumn("kind", 3),
+        TableColumn("why", 4, wraps_at=24),
+        TableColumn("node", 5, is_extra=True),
+        TableColumn("run", 6, is_extra=True),
     )
     print_table(columns, rows, console)
 
 
-def _kind(run: RunSeen) -> str | None:
+def _kind(run: RunView) -> str | None:
     if run.window is not None:
         return f"for {run.window.count:,} instants"
     return "recovery" if run.is_recovery else None if run.kind == "scheduled" else str(run.kind)
@@ -214,42 +220,42 @@ def _took(seconds: float) -> str:
     return told_for(max(int(seconds * SECOND), 0))
 
 
-def at_of(ground: Ground, at: datetime | None, zone: str) -> str | None:
+def at_of(snapshot: StoreSnapshot, at: datetime | None, zone: str) -> str | None:
     """Return a moment by the wall clock of a zone, with the zone."""
-    return None if at is None else at_in_zone(ground, microseconds_of(at), zone)
+    return None if at is None else at_in_zone(snapshot, microseconds_of(at), zone)
 
 
-def on_the_wall(ground: Ground, at: datetime | None, zone: str) -> str | None:
+def on_the_wall(snapshot: StoreSnapshot, at: datetime | None, zone: str) -> str | None:
     """Return a moment by the wall clock of a zone, without the zone."""
-    return None if at is None else told_at(microseconds_of(at), ground.offset(zone, microseconds_of(at)))
+    return None if at is None else told_at(microseconds_of(at), snapshot.offset(zone, microseconds_of(at)))
 
 
-def zone_of(ground: Ground, job: str) -> str:
+def zone_of(snapshot: StoreSnapshot, job: str) -> str:
     """Return the zone in which a job's instants are shown."""
-    return ground.zone_of_job(ground.job(job).number)
+    return snapshot.zone_of_job(snapshot.job(job).number)
 
 
 # -- parts of a page -------------------------------------------------------------------------------------------------
 
 
-def print_section(console: Console, title: str, content: Sequence[object], tell: Callable[[], None]) -> None:
+def print_section(console: Console, title: str, content: Sequence[object], notify: Callable[[], None]) -> None:
     """Print a part of a page unless it would be empty."""
     if content:
         console.print()
         console.print(Text(title, "bold"))
-        tell()
+        notify()
 
 
 def print_settings(settings: Sequence[SettingSeen], console: Console) -> None:
     """Print the values that a job or the defaults of all jobs set, with the place; then the built-in values."""
     rows = [
-        (one.key, one.value, "defaults" if one.source is Level.SETTINGS else str(one.source))
+        (one.key, one.value, "defaults" if one.source is OverrideLevel.SETTINGS else str(one.source))
         for one in settings
-        if one.source is not Level.DEFAULT
+        if one.source is not OverrideLevel.DEFAULT
     ]
     if rows:
-        print_table((Column("key"), Column("value", wraps_at=12), Column("set by")), rows, console)
+        print_table((TableColumn("key"), TableColumn("value", wraps_at=12), TableColumn("set by")), rows, console)
     if declared_in := next((one.declared_in for one in settings if one.declared_in is not None), None):
         say(f"defaults: those of {declared_in}", console, hanging=2)
-    if left := ", ".join(f"{one.key} {one.value}" for one in settings if one.source is Level.DEFAULT):
+    if left := ", ".join(f"{one.key} {one.value}" for one in settings if one.source is OverrideLevel.DEFAULT):
         say(f"by default: {left}", console, hanging=2)

@@ -17,13 +17,13 @@ from itinerary.cli.list import Limit, looked_at
 from itinerary.cli.options import AsJson, Store, errors_told
 from itinerary.cli.output import print_json
 from itinerary.cli.run_pages import print_history, print_run
-from itinerary.errors import NotThere
+from itinerary.errors import NotFoundError
 from itinerary.model.states import OccurrenceState
 from itinerary.model.text import shown
 from itinerary.read.job_detail import job_detail
-from itinerary.read.run_lookup import Finder, Run
+from itinerary.read.run_lookup import RunLookup, RunReference
 from itinerary.read.runs import history_page, run_detail
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.read.timeline_view import StoreView
 
 __all__ = ["add_showing"]
@@ -51,45 +51,45 @@ def show(
 ) -> None:
     """Show a job, or one of its occurrences, with all known details."""
 
-    async def look(ground: Ground) -> None:
-        run = await (_last_run(ground, what) if last else _run_called(ground, what))
+    async def look(snapshot: StoreSnapshot) -> None:
+        run = await (_last_run(snapshot, what) if last else _run_called(snapshot, what))
         if run is not None:
-            detail = await run_detail(ground, run)
+            detail = await run_detail(snapshot, run)
             if as_json:
                 print_json(detail)
             else:
-                print_run(ground, detail)
+                print_run(snapshot, detail)
             return
-        found = await job_detail(ground, ground.job(what), limit=limit)
+        found = await job_detail(snapshot, snapshot.job(what), limit=limit)
         if as_json:
             print_json(found)
         else:
-            print_job(ground, found)
+            print_job(snapshot, found)
 
     with errors_told():
         looked_at(store, look)
 
 
-async def _last_run(ground: Ground, job: str) -> Run:
+async def _last_run(snapshot: StoreSnapshot, job: str) -> RunReference:
     """Return the last run of a job that ended; if none has, one that has not.
 
     Raises:
-        NotThere: The job has no run.
+        NotFoundError: The job has no run.
     """
-    page = await history_page(ground, ground.job(job), limit=1)
+    page = await history_page(snapshot, snapshot.job(job), limit=1)
     if not (found := [*page.runs, *page.active]):
-        raise NotThere(f"job {shown(job)} has no run on record; `itinerary trigger {job}` starts one")
-    return await Finder().find(ground.store, await StoreView.of(ground.store), str(found[0].number))
+        raise NotFoundError(f"job {shown(job)} has no run on record; `itinerary trigger {job}` starts one")
+    return await RunLookup().find(snapshot.store, await StoreView.of(snapshot.store), str(found[0].number))
 
 
-async def _run_called(ground: Ground, what: str) -> Run | None:
+async def _run_called(snapshot: StoreSnapshot, what: str) -> RunReference | None:
     """Return the occurrence of that id or run id. None if a job has that name, or the text cannot be an id."""
-    names = {row.name for row in ground.timeline.jobs.values()}
+    names = {row.name for row in snapshot.timeline.jobs.values()}
     job, _, seconds = what.rpartition(":")
     is_run = (job in names and seconds.isdigit()) or what.removeprefix("#").isdigit() or _is_id(what)
     if what in names or not is_run:
         return None
-    return await Finder().find(ground.store, await StoreView.of(ground.store), what)
+    return await RunLookup().find(snapshot.store, await StoreView.of(snapshot.store), what)
 
 
 def _is_id(text: str) -> bool:
@@ -115,12 +115,14 @@ def history(
 ) -> None:
     """List the outcomes of a job's occurrences, the newest first, and draw their durations."""
 
-    async def look(ground: Ground) -> None:
-        page = await history_page(ground, ground.job(job), limit=limit, before=before, states=frozenset(state or ()))
+    async def look(snapshot: StoreSnapshot) -> None:
+        page = await history_page(
+            snapshot, snapshot.job(job), limit=limit, before=before, states=frozenset(state or ())
+        )
         if as_json:
             print_json(page)
             return
-        print_history(ground, page, is_whole=not state and before is None)
+        print_history(snapshot, page, is_whole=not state and before is None)
 
     with errors_told():
         looked_at(store, look)

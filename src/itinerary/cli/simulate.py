@@ -88,8 +88,8 @@ def _foreseen(
     found: Itinerary, start: int, end: int, outages: list[Outage], said: dict[str, int], store: str | None
 ) -> tuple[Forecast, list[Any]]:
     stage, takes = run_command(found.stage(start, said, store))
-    with progress("simulating") as hear:
-        foreseen = foresee(stage, start, end, outages, lambda part: hear(round(part * 100), 100))
+    with progress("simulating") as handle:
+        foreseen = foresee(stage, start, end, outages, lambda part: handle(round(part * 100), 100))
     return told(stage, foreseen, outages, takes), occurrences(stage, foreseen)
 
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from itinerary.cli.layout import Cell, Column, print_table
+from itinerary.cli.layout import Cell, TableColumn, print_table
 from itinerary.cli.list import Limit, looked_at
 from itinerary.cli.options import AsJson, Store, errors_told
 from itinerary.cli.output import print_json, say, told_at, told_for
 from itinerary.cli.times import TIMES, SettingZone, instant_of, named_zone
 from itinerary.read.loop_statistics import LoopSeen, StatisticsSeen, statistics_seen
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of, shown_instant
 
@@ -38,11 +38,11 @@ def show_statistics(
 ) -> None:
     """Show a node's loop in each interval: iterations, durations, active runs, index, inbox and messages."""
 
-    async def look(ground: Ground) -> None:
+    async def look(snapshot: StoreSnapshot) -> None:
         zone = named_zone(tz)
-        first = instant_of("--since", since, now=ground.now, zone=zone)
-        last = instant_of("--until", until, now=ground.now, zone=zone) + (SECOND if until.strip() == "now" else 0)
-        found = await statistics_seen(ground.store, node, since=first, until=last, limit=limit)
+        first = instant_of("--since", since, now=snapshot.now, zone=zone)
+        last = instant_of("--until", until, now=snapshot.now, zone=zone) + (SECOND if until.strip() == "now" else 0)
+        found = await statistics_seen(snapshot.store, node, since=first, until=last, limit=limit)
         if as_json:
             print_json(found)
         else:
@@ -58,15 +58,15 @@ def print_statistics(found: StatisticsSeen) -> None:
         say(f"node {found.node} has no statistics in this window; --since and --until choose another one")
         return
     columns = (
-        Column("interval ended, UTC"),
-        Column("iterations", is_number=True),
-        Column("longest", is_number=True),
-        Column("average", 1, is_number=True),
-        Column("busy", 2, is_number=True),
-        Column("active", is_number=True),
-        Column("index", 1, is_number=True),
-        Column("inbox", 1, is_number=True),
-        Column("messages", 1, is_number=True),
+        TableColumn("interval ended, UTC"),
+        TableColumn("iterations", is_number=True),
+        TableColumn("longest", is_number=True),
+        TableColumn("average", 1, is_number=True),
+        TableColumn("busy", 2, is_number=True),
+        TableColumn("active", is_number=True),
+        TableColumn("index", 1, is_number=True),
+        TableColumn("inbox", 1, is_number=True),
+        TableColumn("messages", 1, is_number=True),
     )
     say(f"node {found.node}, start number {found.number}")
     print_table(columns, [_row(row) for row in found.rows])

@@ -21,7 +21,7 @@ import typer
 
 from itinerary.errors import ConfigError, ItineraryError, WindowError
 from itinerary.explain.time_argument import zone_of
-from itinerary.read.timeline_view import View
+from itinerary.read.timeline_view import TimelineView
 from itinerary.schedules import packaged_zone
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.schedules.instants import DAY, EARLIEST, LATEST, Moment, microseconds_of
@@ -60,7 +60,7 @@ def named_zone(name: str | None) -> Zone:
         raise ConfigError(f"--tz: {error}") from error
 
 
-def job_zone(view: View, job: str, tz: str | None) -> Zone:
+def job_zone(view: TimelineView, job: str, tz: str | None) -> Zone:
     """Return the zone in which the times of a job are read: `tz`, else the zone of its schedule."""
     if tz is not None:
         return named_zone(tz)

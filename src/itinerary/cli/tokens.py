@@ -18,7 +18,7 @@ import msgspec
 import typer
 from rich.text import Text
 
-from itinerary.cli.layout import Cell, Column, print_table
+from itinerary.cli.layout import Cell, TableColumn, print_table
 from itinerary.cli.list import existing_store
 from itinerary.cli.options import AsJson, Store, errors_told, store_url
 from itinerary.cli.output import print_json, say, screen, told_at
@@ -26,7 +26,7 @@ from itinerary.cli.run_command import run_command
 from itinerary.errors import ConfigError
 from itinerary.model.scopes import Scope
 from itinerary.operations.operator import local_user
-from itinerary.operations.tokens import EXPIRES_AFTER, Listed, Made, create, listed, revoke
+from itinerary.operations.tokens import EXPIRES_AFTER, IssuedToken, TokenInfo, create, listed, revoke
 from itinerary.schedules.instants import microseconds_of
 from itinerary.stores.store import EngineStore
 from itinerary.stores.urls import open_store
@@ -68,7 +68,7 @@ def make(
 ) -> None:
     """Create a token, and print it once: only its hash is kept. A store that is not there yet is made."""
 
-    async def run(opened: EngineStore) -> Made:
+    async def run(opened: EngineStore) -> IssuedToken:
         return await create(opened, name, scope, by=local_user(), expires=None if expires == _NEVER else expires)
 
     with errors_told():
@@ -95,7 +95,7 @@ def show(
     Revoked and expired ones stay listed for 90 days.
     """
 
-    async def look(opened: EngineStore) -> list[Listed]:
+    async def look(opened: EngineStore) -> list[TokenInfo]:
         return await listed(opened.read)
 
     with errors_told():
@@ -119,7 +119,7 @@ def withdraw(
 ) -> None:
     """Revoke a token, and end the sessions that it started. Running servers refuse it within seconds."""
 
-    async def run(opened: EngineStore) -> Listed:
+    async def run(opened: EngineStore) -> TokenInfo:
         return await revoke(opened, name, by=local_user(), reason=reason)
 
     with errors_told():
@@ -131,21 +131,21 @@ def withdraw(
         say(f"token {name} is revoked since {_told(found.revoked_at)}, by {found.revoked_by}")
 
 
-def print_tokens(found: list[Listed]) -> None:
+def print_tokens(found: list[TokenInfo]) -> None:
     """Print tokens in a table."""
     columns = (
-        Column("token"),
-        Column("scope"),
-        Column("state"),
-        Column("until", 1),
-        Column("created", 3),
-        Column("by", 2),
-        Column("why", 4, wraps_at=20),
+        TableColumn("token"),
+        TableColumn("scope"),
+        TableColumn("state"),
+        TableColumn("until", 1),
+        TableColumn("created", 3),
+        TableColumn("by", 2),
+        TableColumn("why", 4, wraps_at=20),
     )
     print_table(columns, [_row(token) for token in found])
 
 
-def _row(token: Listed) -> list[Cell]:
+def _row(token: TokenInfo) -> list[Cell]:
     ends = [end for end in (token.expires_at, token.revoked_at) if end is not None]
     revoked = "" if token.revoked_by is None else f"revoked by {token.revoked_by}"
     why = f"{revoked}: {token.reason}" if token.reason else revoked

@@ -15,16 +15,16 @@ from itinerary.config.log_setup import SecretsHidden
 from itinerary.executors.secrets import Secret
 from itinerary.observe.alerts import Alerts
 from itinerary.observe.incidents import Alert, AlertKind
-from itinerary.observe.webhooks import Receiver, Undelivered, Webhook, receiver_of
+from itinerary.observe.webhooks import DeliveryFailed, Receiver, Webhook, receiver_of
 from itinerary.ports import Store
 from itinerary.runtime.node import Node
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["Tested", "alerts_of", "reachable", "send_test"]
+__all__ = ["ReceiverTest", "alerts_of", "reachable", "send_test"]
 
 
-class Tested(msgspec.Struct, frozen=True):
+class ReceiverTest(msgspec.Struct, frozen=True):
     """The test result of a receiver."""
 
     receiver: int
@@ -39,13 +39,13 @@ class Tested(msgspec.Struct, frozen=True):
         return f"{name} can be reached" if self.why is None else f"alerts do not reach {name}: {self.why}"
 
 
-async def reachable(configuration: Configuration) -> list[Tested]:
+async def reachable(configuration: Configuration) -> list[ReceiverTest]:
     """Try to connect to each receiver of alerts. Nothing is sent."""
     webhook = _webhook(configuration)
     return [await _tried(number, webhook.check(one)) for number, one in enumerate(_receivers(configuration), 1)]
 
 
-async def send_test(configuration: Configuration, now: int) -> list[Tested]:
+async def send_test(configuration: Configuration, now: int) -> list[ReceiverTest]:
     """Send a test alert to each receiver. `now` is in microseconds since the epoch."""
     webhook = _webhook(configuration)
     name = f"test:{uuid4()}"
@@ -69,12 +69,12 @@ async def send_test(configuration: Configuration, now: int) -> list[Tested]:
     ]
 
 
-async def _tried(number: int, call: Awaitable[object]) -> Tested:
+async def _tried(number: int, call: Awaitable[object]) -> ReceiverTest:
     try:
         await call
-    except Undelivered as error:
-        return Tested(number, SecretsHidden(os.environ).hidden(str(error)))
-    return Tested(number, None)
+    except DeliveryFailed as error:
+        return ReceiverTest(number, SecretsHidden(os.environ).hidden(str(error)))
+    return ReceiverTest(number, None)
 
 
 def _webhook(configuration: Configuration) -> Webhook:

@@ -36,7 +36,7 @@ from itinerary.executors.secrets import SECRET_PREFIX, Secret, Value, read_value
 from itinerary.executors.task_policy import TaskPolicy
 from itinerary.masking import without_hidden
 from itinerary.model.config import check_timeouts, resolve
-from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
+from itinerary.model.overrides import NOTHING, OverrideLevel, Overrides, read_overrides
 from itinerary.model.policies import Undeclared
 from itinerary.model.scopes import LocalScope
 from itinerary.model.settings import Settings, check_setting, read_settings
@@ -54,7 +54,7 @@ __all__ = [
     "SETTING_KEYS",
     "Configuration",
     "NodeSettings",
-    "Source",
+    "SettingsSource",
     "blamed_key",
     "check_one",
     "configured",
@@ -214,7 +214,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Source(msgspec.Struct, frozen=True):
+class SettingsSource(msgspec.Struct, frozen=True):
     """A source of settings, with the name of the place for each key."""
 
     values: Mapping[str, object]
@@ -225,7 +225,7 @@ def read_configuration(
     arguments: Mapping[str, object],
     environ: Mapping[str, str],
     directory: Path,
-    job_file: Source | None = None,
+    job_file: SettingsSource | None = None,
 ) -> Configuration:
     """Read the settings from all sources.
 
@@ -313,7 +313,7 @@ def _defaults(given: object, timezone: object) -> Overrides:
     if isinstance(given, Mapping):
         given = {key: value for key, value in given.items() if key != "env"}
     try:
-        defaults = NOTHING if given is None else read_overrides(given, Level.SETTINGS)
+        defaults = NOTHING if given is None else read_overrides(given, OverrideLevel.SETTINGS)
         check_timeouts(resolve(settings=defaults))
     except ConfigError as error:
         raise ConfigError(f"defaults.{error}") from error
@@ -451,14 +451,14 @@ def _networks(key: str, value: object) -> tuple[str, ...]:
 # -- sources -----------------------------------------------------------------------------------------------------------
 
 
-def _arguments(given: Mapping[str, object]) -> Source:
+def _arguments(given: Mapping[str, object]) -> SettingsSource:
     def called(_: str) -> str:
         return "Itinerary: "
 
-    return Source(_known(given, called), called)
+    return SettingsSource(_known(given, called), called)
 
 
-def _environment(environ: Mapping[str, str]) -> Source:
+def _environment(environ: Mapping[str, str]) -> SettingsSource:
     values: dict[str, object] = {}
     for variable, text in environ.items():
         if not variable.startswith(PREFIX) or variable.startswith(_NOT_SETTINGS):
@@ -469,7 +469,7 @@ def _environment(environ: Mapping[str, str]) -> Source:
             hint = f"did you mean {PREFIX}{close.upper()}?" if close else "see the reference of settings"
             raise ConfigError(f"{variable}: no setting has this name; {hint}")
         values[key] = _from_text(variable, key, text)
-    return Source(values, lambda key: f"{PREFIX}{key.upper()}: ")
+    return SettingsSource(values, lambda key: f"{PREFIX}{key.upper()}: ")
 
 
 def _from_text(variable: str, key: str, text: str) -> object:
@@ -517,11 +517,11 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 18
 
 
-def _file(environ: Mapping[str, str], directory: Path) -> Source:
+def _file(environ: Mapping[str, str], directory: Path) -> SettingsSource:
     named = environ.get(_CONFIG_VARIABLE)
     path = directory / (named or CONFIG_FILE)
     if named is None and not path.is_file():
-        return Source({}, lambda _: "")
+        return SettingsSource({}, lambda _: "")
     shown_path = named or CONFIG_FILE
     try:
         text = path.read_text("utf-8")
@@ -540,7 +540,7 @@ def _file(environ: Mapping[str, str], directory: Path) -> Source:
 
     if "jobs" in table:
         raise ConfigError(f"{called('jobs')}jobs: stand in a job file of their own, not among the settings")
-    return Source(_known(table, called), called)
+    return SettingsSource(_known(table, called), called)
 
 
 def _known(given: Mapping[str, object], called: Callable[[str], str]) -> Mapping[str, object]:

@@ -24,7 +24,7 @@ FIELDS_MAX: Final = 100
 """The maximum number of fields in a log line."""
 
 
-class Hides(Protocol):
+class SecretMask(Protocol):
     """An object that removes secrets from a text."""
 
     @property
@@ -36,7 +36,7 @@ class Hides(Protocol):
 class FieldsBounded:
     """A structlog processor that truncates large fields."""
 
-    def __init__(self, secrets: Hides) -> None:
+    def __init__(self, secrets: SecretMask) -> None:
         """Create the processor. `secrets` hides secrets where a text is cut, so that no part of one remains."""
         self._secrets = secrets
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from itinerary.config.configuration import OWN_KEYS, Configuration
-from itinerary.model.settings import Reread, reread_settings
+from itinerary.model.settings import ReloadResult, reread_settings
 
 __all__ = ["reread"]
 
 
-def reread(now: Configuration, wanted: Configuration) -> tuple[Configuration, Reread]:
+def reread(now: Configuration, wanted: Configuration) -> tuple[Configuration, ReloadResult]:
     """Return the new configuration and a report of the changes.
 
     The report has only the names of settings that need a restart: the URL of a store may contain a password.

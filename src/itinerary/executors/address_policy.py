@@ -4,7 +4,7 @@ The author of a definition must not reach addresses that only the node can reach
 service, a database in its network. The executor therefore resolves the host once, and checks every returned address in
 any notation. The connection then goes to the checked address, not to the result of a second lookup.
 
-    resolve ──► [check each] ──► Pinned, the only resolver of the connection
+    resolve ──► [check each] ──► PinnedResolver, the only resolver of the connection
 
 A host that the operator allows by name is not checked, but still pinned.
 """
@@ -22,7 +22,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from itinerary.errors import ItineraryError
 from itinerary.executors.host_names import is_allowed
 
-__all__ = ["AddressRefused", "HostLookup", "Pinned", "checked_addresses", "refusal", "system_lookup"]
+__all__ = ["AddressRefused", "HostLookup", "PinnedResolver", "checked_addresses", "refusal", "system_lookup"]
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -122,7 +122,7 @@ def _kind(address: Address) -> str | None:
     return None if address.is_global else "not public"
 
 
-class Pinned(AbstractResolver):
+class PinnedResolver(AbstractResolver):
     """A resolver that knows one host and its addresses."""
 
     def __init__(self, host: str, addresses: Collection[str]) -> None:

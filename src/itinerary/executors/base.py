@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from itinerary.executors.cancellation import Standing
+from itinerary.executors.cancellation import CancelFlags
 from itinerary.executors.outcomes import could_not_begin
 from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped
 
@@ -26,7 +26,7 @@ __all__ = ["BaseExecutor", "InFlight"]
 _log: Final = structlog.stdlib.get_logger()
 
 
-class InFlight(Standing):
+class InFlight(CancelFlags):
     """An attempt that has begun and not ended.
 
     Its function may still be in a queue, and `was_called` is reliable about that. The caller of the function sets

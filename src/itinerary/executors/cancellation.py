@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itinerary.errors import ItineraryError
 
-__all__ = ["Standing", "TaskCancelled"]
+__all__ = ["CancelFlags", "TaskCancelled"]
 
 
 class TaskCancelled(ItineraryError):
@@ -21,7 +21,7 @@ class TaskCancelled(ItineraryError):
     """
 
 
-class Standing:
+class CancelFlags:
     """The flags of an attempt: asked to end, and abandoned."""
 
     __slots__ = ("is_given_up", "is_stop_asked")

@@ -12,16 +12,16 @@ from functools import cached_property, partial
 from typing import Any, Final
 
 from itinerary.errors import ScheduleError, TransactionError, UnknownZone
-from itinerary.executors.cancellation import Standing, TaskCancelled
+from itinerary.executors.cancellation import CancelFlags, TaskCancelled
 from itinerary.executors.task_function import Function
 from itinerary.executors.transactions import Transactions, TransactionScope
-from itinerary.model.attempts import Assignment, AttemptKey, Facts, ZoneSpan
+from itinerary.model.attempts import Assignment, AttemptInfo, AttemptKey, ZoneSpan
 from itinerary.model.ids import AttemptId, OccurrenceId, TaskRunId
 from itinerary.schedules.codec import from_stored
 from itinerary.schedules.instants import MICROSECONDS
 from itinerary.schedules.zones import UTC, UTC_NAME, Zone
 
-__all__ = ["TRANSACTION_TIMEOUT", "ExecutionContext", "Instants", "arguments_of"]
+__all__ = ["TRANSACTION_TIMEOUT", "CoveredInstants", "ExecutionContext", "arguments_of"]
 
 TRANSACTION_TIMEOUT: Final = 30.0
 """The default limit for a task's transaction, in seconds."""
@@ -29,10 +29,10 @@ TRANSACTION_TIMEOUT: Final = 30.0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC_TIME)
 
 
-class Instants:
+class CoveredInstants:
     """The instants that a run covers: its own, or all instants in the window of a compressed run (R5)."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: AttemptInfo) -> None:
         self._facts = facts
 
     def __len__(self) -> int:
@@ -81,11 +81,11 @@ class ExecutionContext:
     """An attempt, as its task sees it. Instants are aware datetimes in UTC."""
 
     def __init__(
-        self, key: AttemptKey, facts: Facts, standing: Standing, transactions: Transactions | None = None
+        self, key: AttemptKey, facts: AttemptInfo, flags: CancelFlags, transactions: Transactions | None = None
     ) -> None:
         self._key = key
         self._facts = facts
-        self._standing = standing
+        self._flags = flags
         self._transactions = transactions
 
     @property
@@ -145,9 +145,9 @@ class ExecutionContext:
         return None if at is None else _datetime(at)
 
     @cached_property
-    def window(self) -> Instants:
+    def window(self) -> CoveredInstants:
         """The instants that this run covers."""
-        return Instants(self._facts)
+        return CoveredInstants(self._facts)
 
     @property
     def is_recovery(self) -> bool:
@@ -174,11 +174,11 @@ class ExecutionContext:
     @property
     def cancelled(self) -> bool:
         """True if the attempt was asked to end. A long plain function should check this regularly."""
-        return self._standing.is_stop_asked
+        return self._flags.is_stop_asked
 
     def raise_if_cancelled(self) -> None:
         """Raise TaskCancelled if the attempt was asked to end."""
-        if self._standing.is_stop_asked:
+        if self._flags.is_stop_asked:
             raise TaskCancelled(f"task {self.task!r} of job {self.job!r} was asked to end")
 
     def transaction(self, *, timeout: float = TRANSACTION_TIMEOUT) -> TransactionScope:
@@ -197,14 +197,14 @@ class ExecutionContext:
                 f"task {self.task!r} of job {self.job!r} has no transaction here: it takes a task in the node's own "
                 "process (async or thread) and a store that offers one (PostgreSQL, SQLite)"
             )
-        return self._transactions.scope(self._key, timeout, self._standing)
+        return self._transactions.scope(self._key, timeout, self._flags)
 
     def __repr__(self) -> str:
         return f"<ExecutionContext {self.job}/{self.task}, attempt {self.attempt}, for {self.scheduled_at}>"
 
 
 def arguments_of(
-    function: Function, assignment: Assignment, standing: Standing, transactions: Transactions | None
+    function: Function, assignment: Assignment, flags: CancelFlags, transactions: Transactions | None
 ) -> tuple[object, ...]:
     """Return the arguments for a function.
 
@@ -214,7 +214,7 @@ def arguments_of(
         return (assignment.argument,)
     if not function.takes_context:
         return ()
-    return (ExecutionContext(assignment.key, assignment.facts, standing, transactions),)
+    return (ExecutionContext(assignment.key, assignment.facts, flags, transactions),)
 
 
 def _datetime(instant: int) -> datetime:

@@ -21,22 +21,22 @@ from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import Context, copy_context
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-__all__ = ["Relay", "Runs"]
+__all__ = ["BatchItem", "CoroutineBatch"]
 
 TURN_MAX: Final = 1_000
 """The most coroutines that one runner calls."""
 
 
-class Runs(Protocol):
+class BatchItem(Protocol):
     """An item to run. Its `task` is set while it runs."""
 
     task: asyncio.Task[None] | None
 
 
-R = TypeVar("R", bound=Runs)
+R = TypeVar("R", bound=BatchItem)
 
 
-class Relay(Generic[R]):
+class CoroutineBatch(Generic[R]):
     """A queue of coroutines that begin in order. All calls are made on `loop`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, run: Callable[[R], Coroutine[Any, Any, None]]) -> None:

@@ -24,7 +24,7 @@ import structlog
 
 from itinerary.executors.base import BaseExecutor, InFlight
 from itinerary.executors.context import arguments_of
-from itinerary.executors.coroutine_batching import Relay
+from itinerary.executors.coroutine_batching import CoroutineBatch
 from itinerary.executors.definitions import check_place, read_python
 from itinerary.executors.loop_thread import LoopThread
 from itinerary.executors.outcomes import could_not_begin, raised, returned
@@ -34,7 +34,7 @@ from itinerary.executors.transactions import TransactionFactory, Transactions
 from itinerary.model.attempts import Assignment, AttemptKey, Ended, Outcome, Report, Stopped
 from itinerary.ports import Clock
 
-__all__ = ["Blocked", "CoroutineExecutor"]
+__all__ = ["BlockedLoop", "CoroutineExecutor"]
 
 _BATCH_MAX: Final = 1_000
 """More ends than this are reported at once, before the turn of the loop ends."""
@@ -44,14 +44,14 @@ _CLOSING_TIMEOUT: Final = 1.0
 _log: Final = structlog.stdlib.get_logger()
 
 
-class Blocked(NamedTuple):
+class BlockedLoop(NamedTuple):
     """The time for which a worker loop has not answered, in microseconds, and what it runs."""
 
     blocked_for: int
     what: str | None
 
 
-_FREE: Final = Blocked(0, None)
+_FREE: Final = BlockedLoop(0, None)
 
 
 class _Running(InFlight):
@@ -99,7 +99,7 @@ class CoroutineExecutor(BaseExecutor[_Running]):
             self._loop = await self._thread.start()
         else:
             self._loop = self._given_loop
-        self._relay = Relay(self._loop, self._run)
+        self._relay = CoroutineBatch(self._loop, self._run)
         self._is_engine_loop = self._loop is engine_loop
         self._post = self._loop.call_soon if self._is_engine_loop else self._loop.call_soon_threadsafe
 
@@ -135,7 +135,7 @@ class CoroutineExecutor(BaseExecutor[_Running]):
         if not attempt.is_stop_asked:
             attempt.is_stop_asked = True
             if attempt.was_called:
-                self._tell(self._cancel, attempt)
+                self._notify(self._cancel, attempt)
             else:  # it never will be, even if the worker loop does not answer
                 self._end(attempt.key, Stopped(was_called=False))
 
@@ -145,12 +145,12 @@ class CoroutineExecutor(BaseExecutor[_Running]):
         attempt.is_given_up = True
         self._given_up[key] = attempt  # keeps a reference, because asyncio may collect a task without one
         if self._end(key, Stopped(abandoned=True, was_called=attempt.was_called)):
-            self._tell(self._cancel, attempt)
+            self._notify(self._cancel, attempt)
         else:
             self._given_up.pop(key, None)
         self._hand_over()  # reports attempts that ended just before the loop was blocked
 
-    def blocked_for(self) -> Blocked:
+    def blocked_for(self) -> BlockedLoop:
         """Return how long the worker loop has not answered, and what it runs. Call this regularly on the node's loop.
 
         Every call sends a ping to the loop, unless one is still unanswered.
@@ -162,9 +162,9 @@ class CoroutineExecutor(BaseExecutor[_Running]):
         now = self._elapsed()
         if self._asked_at is None:
             self._asked_at = now
-            self._tell(self._pong)
+            self._notify(self._pong)
             return _FREE
-        return Blocked(now - self._asked_at, self._busy_with())
+        return BlockedLoop(now - self._asked_at, self._busy_with())
 
     @property
     def given_up(self) -> int:
@@ -201,7 +201,7 @@ class CoroutineExecutor(BaseExecutor[_Running]):
         if self._thread is not None and not await self._thread.stop(_CLOSING_TIMEOUT):
             _log.error("worker_loop.left_behind", busy_with=self._busy_with())
 
-    def _tell(self, what: Callable[..., None], *arguments: Any) -> None:
+    def _notify(self, what: Callable[..., None], *arguments: Any) -> None:
         try:
             self._post(what, *arguments)
         except RuntimeError:

@@ -21,7 +21,7 @@ import structlog
 from multidict import CIMultiDict
 
 from itinerary.errors import ItineraryError
-from itinerary.executors.address_policy import HostLookup, Pinned, checked_addresses, system_lookup
+from itinerary.executors.address_policy import HostLookup, PinnedResolver, checked_addresses, system_lookup
 from itinerary.executors.base import BaseExecutor, InFlight
 from itinerary.executors.host_names import read_allowed
 from itinerary.executors.http_definition import HttpCall, check_header, read_http
@@ -131,7 +131,7 @@ class HttpExecutor(BaseExecutor[_Running]):
             check_header(name, value)
         addresses = await checked_addresses(call.host, call.port, self._allowed, self._lookup)
         connector = aiohttp.TCPConnector(
-            resolver=Pinned(call.host, addresses), use_dns_cache=False, force_close=True, limit=1
+            resolver=PinnedResolver(call.host, addresses), use_dns_cache=False, force_close=True, limit=1
         )
         attempt.was_called = True
         async with (

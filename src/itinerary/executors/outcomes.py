@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import Any, Final
 
 from itinerary.errors import ItineraryError, RecordError
-from itinerary.executors.cancellation import Standing, TaskCancelled
+from itinerary.executors.cancellation import CancelFlags, TaskCancelled
 from itinerary.executors.tracebacks import traceback_text
 from itinerary.masking import without_hidden
-from itinerary.model.attempts import Facts, Failed, Outcome, Stopped, Succeeded
+from itinerary.model.attempts import AttemptInfo, Failed, Outcome, Stopped, Succeeded
 from itinerary.model.codec import result_json
 from itinerary.model.exception_text import kind_name, message_of
 from itinerary.model.retries import exception_names
@@ -37,7 +37,7 @@ _NOTHING: Final = Succeeded()
 _OURS: Final = str(Path(__file__).parent)
 
 
-def returned(value: Any, facts: Facts, output: str | None = None) -> Outcome:
+def returned(value: Any, facts: AttemptInfo, output: str | None = None) -> Outcome:
     """Return the outcome of a function that returned."""
     if value is None:
         return _NOTHING if output is None else Succeeded(output=output)
@@ -53,9 +53,9 @@ def returned(value: Any, facts: Facts, output: str | None = None) -> Outcome:
         return Succeeded(output=output)
 
 
-def raised(error: BaseException, standing: Standing, output: str | None = None) -> Outcome:
+def raised(error: BaseException, flags: CancelFlags, output: str | None = None) -> Outcome:
     """Return the outcome of a function that raised."""
-    if standing.is_stop_asked and isinstance(error, asyncio.CancelledError | TaskCancelled):
+    if flags.is_stop_asked and isinstance(error, asyncio.CancelledError | TaskCancelled):
         return Stopped(output=output)
     return failure(error, output)
 

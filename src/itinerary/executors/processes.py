@@ -35,7 +35,7 @@ from itinerary.executors.registry import Registry
 from itinerary.executors.subprocesses import Child, describe_status
 from itinerary.executors.supervision import Supervision
 from itinerary.executors.worker import BOOTSTRAP
-from itinerary.executors.worker_protocol import Answer, Called, Ending, Line, Run
+from itinerary.executors.worker_protocol import Answer, AnswerStatus, Called, CallRequest, WorkerConnection
 from itinerary.model.attempts import Assignment, AttemptKey, Failed, Outcome, Stopped, Succeeded
 from itinerary.model.text import shown
 
@@ -71,7 +71,7 @@ class _Worker:
         loop = asyncio.get_running_loop()
         self.attempt: _Running | None = None
         self.was_signalled = False
-        self.line = Line(loop, connection, lambda answer: pool._answered(self, answer), self.end)  # noqa: SLF001 - one class in two halves
+        self.line = WorkerConnection(loop, connection, lambda answer: pool._answered(self, answer), self.end)  # noqa: SLF001 - one class in two halves
         self.child = Child(loop, process, lambda status: pool._exited(self, status))  # noqa: SLF001 - one class in two halves
 
     def end(self) -> None:
@@ -146,7 +146,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
         assignment = attempt.assignment
         allowed, paths, variables = self._registry.allowed, self._paths, self._variables
         try:
-            worker.line.send(Run(attempt.name, assignment.key, assignment.facts, allowed, paths, variables))
+            worker.line.send(CallRequest(attempt.name, assignment.key, assignment.facts, allowed, paths, variables))
         except (TypeError, ValueError, OverflowError) as error:
             worker.attempt = attempt.worker = None
             self._end(assignment.key, could_not_begin(error))
@@ -205,7 +205,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
         was_asked = attempt.is_stop_asked
         text, made = worker.child.output, lambda output: self._ended(attempt, answer, output, was_asked=was_asked)
         when_text_is_made(text, {}, made)
-        if worker.was_signalled or answer.ending is Ending.STOPPED:
+        if worker.was_signalled or answer.ending is AnswerStatus.STOPPED:
             worker.end()  # the signal may have interrupted it anywhere
         else:
             self._rest(worker)
@@ -327,11 +327,11 @@ def main_module_path() -> dict[str, str]:
 
 def _outcome(answer: Answer, output: str | None) -> Outcome:
     match answer.ending:
-        case Ending.SUCCEEDED:
+        case AnswerStatus.SUCCEEDED:
             return Succeeded(answer.result, output)
-        case Ending.FAILED:
+        case AnswerStatus.FAILED:
             return Failed(answer.error, answer.names, output)
-        case Ending.STOPPED:
+        case AnswerStatus.STOPPED:
             return Stopped(output=output)
         case _:
             assert_never(answer.ending)

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from itinerary.errors import TransactionError
-from itinerary.executors.cancellation import Standing
+from itinerary.executors.cancellation import CancelFlags
 from itinerary.model.attempts import AttemptKey
 from itinerary.ports import TaskTransaction
 
@@ -42,9 +42,9 @@ class Transactions:
         self._factory = factory
         self._loop = asyncio.get_running_loop()
 
-    def scope(self, key: AttemptKey, timeout: float, standing: Standing) -> TransactionScope:
+    def scope(self, key: AttemptKey, timeout: float, flags: CancelFlags) -> TransactionScope:
         """Return a transaction for an attempt, which the task has to enter."""
-        return TransactionScope(lambda: self._factory(key, timeout), self._loop, standing)
+        return TransactionScope(lambda: self._factory(key, timeout), self._loop, flags)
 
 
 class TransactionScope:
@@ -54,11 +54,11 @@ class TransactionScope:
         self,
         make: Callable[[], AbstractAsyncContextManager[TaskTransaction]],
         loop: asyncio.AbstractEventLoop,
-        standing: Standing,
+        flags: CancelFlags,
     ) -> None:
         self._make = make
         self._loop = loop
-        self._standing = standing
+        self._flags = flags
         self._here: AbstractAsyncContextManager[TaskTransaction] | None = None
         self._elsewhere: _Elsewhere | None = None
 
@@ -74,7 +74,7 @@ class TransactionScope:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> bool | None:
-        if error is None and self._standing.is_given_up:
+        if error is None and self._flags.is_given_up:
             error = _given_up()
             kind = type(error)
         if self._here is not None:
@@ -102,13 +102,13 @@ class TransactionScope:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         assert self._elsewhere is not None, "left before it was entered"
-        is_given_up = error is None and self._standing.is_given_up
+        is_given_up = error is None and self._flags.is_given_up
         self._elsewhere.finish(commits=error is None and not is_given_up).result()
         if is_given_up:
             raise _given_up()
 
     def _refuse_if_given_up(self) -> None:
-        if self._standing.is_given_up:
+        if self._flags.is_given_up:
             raise _given_up()
 
 

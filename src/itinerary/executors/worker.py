@@ -25,17 +25,17 @@ from types import FrameType
 from typing import Any, Final, assert_never
 
 from itinerary.errors import ConfigError
-from itinerary.executors.cancellation import Standing, TaskCancelled
+from itinerary.executors.cancellation import CancelFlags, TaskCancelled
 from itinerary.executors.context import ExecutionContext
 from itinerary.executors.environment import variables_set
 from itinerary.executors.outcomes import could_not_begin, raised, returned
 from itinerary.executors.registry import Registry, split_name
 from itinerary.executors.resolve import MAIN, MAIN_HERE
 from itinerary.executors.task_function import Function
-from itinerary.executors.worker_protocol import Answer, Called, Ending, Run, receive, send
+from itinerary.executors.worker_protocol import Answer, AnswerStatus, Called, CallRequest, receive, send
 from itinerary.model.attempts import Failed, Outcome, Stopped, Succeeded
 
-__all__ = ["BOOTSTRAP", "Desk", "flush", "main"]
+__all__ = ["BOOTSTRAP", "FunctionRunner", "flush", "main"]
 
 BOOTSTRAP: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
@@ -50,9 +50,9 @@ def main(handle: int) -> None:
     connection = socket.socket(fileno=handle)
     connection.set_inheritable(False)
     sys.argv[:] = [""]
-    requests: SimpleQueue[Run] = SimpleQueue()
+    requests: SimpleQueue[CallRequest] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, requests), name="itinerary-pool", daemon=True).start()
-    desk = Desk()
+    desk = FunctionRunner()
     home = os.getcwd()  # noqa: PTH109 - for os.chdir
     while True:
         signal.signal(signal.SIGTERM, desk.terminated)  # a function may have set another handler
@@ -63,7 +63,7 @@ def main(handle: int) -> None:
         send(connection, _answer(outcome))
 
 
-def _listen(connection: socket.socket, requests: SimpleQueue[Run]) -> None:
+def _listen(connection: socket.socket, requests: SimpleQueue[CallRequest]) -> None:
     try:
         while (request := receive(connection)) is not None:
             requests.put(request)
@@ -75,18 +75,18 @@ def _listen(connection: socket.socket, requests: SimpleQueue[Run]) -> None:
         os._exit(1)
 
 
-class Desk:
+class FunctionRunner:
     """The runner of one function at a time, with the means to cancel it."""
 
     def __init__(self) -> None:
         self._registry = Registry()
         self._allowed: tuple[str, ...] = ()
-        self._standing: Standing | None = None
+        self._flags: CancelFlags | None = None
         self._cancel: Callable[[], None] | None = None
         self._is_waiting = False
         self._is_ending = False
 
-    def next(self, requests: SimpleQueue[Run]) -> Run:
+    def next(self, requests: SimpleQueue[CallRequest]) -> CallRequest:
         """Wait for the next request. A SIGTERM that has no function to end ends the process here."""
         self._is_waiting = True
         if self._is_ending:
@@ -97,30 +97,30 @@ class Desk:
 
     def terminated(self, _number: int, _frame: FrameType | None) -> None:
         """Handle SIGTERM."""
-        if self._standing is None:
+        if self._flags is None:
             self._is_ending = True
             if self._is_waiting:
                 sys.exit(0)
             return  # the function has just ended, and its answer is still to be sent
-        if self._standing.is_stop_asked:
+        if self._flags.is_stop_asked:
             return
-        self._standing.is_stop_asked = True
+        self._flags.is_stop_asked = True
         if self._cancel is None:
             raise TaskCancelled("asked to end by SIGTERM")
         self._cancel()
 
-    def run(self, request: Run, called: Callable[[], None] = lambda: None) -> Outcome:
+    def run(self, request: CallRequest, called: Callable[[], None] = lambda: None) -> Outcome:
         """Run a function. `called` is called just before the function."""
-        standing = Standing()
+        flags = CancelFlags()
         try:
-            self._standing = standing
-            return Context().run(self._called, request, standing, called)
+            self._flags = flags
+            return Context().run(self._called, request, flags, called)
         except BaseException as error:  # noqa: BLE001 - an attempt ends here
-            return raised(error, standing)
+            return raised(error, flags)
         finally:
-            self._standing = self._cancel = None
+            self._flags = self._cancel = None
 
-    def _called(self, request: Run, standing: Standing, called: Callable[[], None]) -> Outcome:
+    def _called(self, request: CallRequest, flags: CancelFlags, called: Callable[[], None]) -> Outcome:
         try:
             with variables_set(request.variables):
                 function = self._function(request)
@@ -128,7 +128,7 @@ class Desk:
             raise
         except Exception as error:  # noqa: BLE001 - an attempt ends here
             return could_not_begin(error)
-        arguments = (ExecutionContext(request.key, request.facts, standing),) if function.takes_context else ()
+        arguments = (ExecutionContext(request.key, request.facts, flags),) if function.takes_context else ()
         called()
         if function.is_coroutine:
             return returned(asyncio.run(self._awaited(function, arguments)), request.facts)
@@ -147,7 +147,7 @@ class Desk:
         finally:
             self._cancel = None
 
-    def _function(self, request: Run) -> Function:
+    def _function(self, request: CallRequest) -> Function:
         if request.allowed != self._allowed:
             self._registry, self._allowed = Registry(request.allowed), request.allowed
         module, _ = split_name(request.name)
@@ -176,11 +176,11 @@ def _load(module: str, path: str) -> None:
 def _answer(outcome: Outcome) -> Answer:
     match outcome:
         case Succeeded(result=result):
-            return Answer(Ending.SUCCEEDED, result)
+            return Answer(AnswerStatus.SUCCEEDED, result)
         case Failed(error=error, names=names):
-            return Answer(Ending.FAILED, error=error, names=names)
+            return Answer(AnswerStatus.FAILED, error=error, names=names)
         case Stopped():
-            return Answer(Ending.STOPPED)
+            return Answer(AnswerStatus.STOPPED)
         case _:
             assert_never(outcome)
 

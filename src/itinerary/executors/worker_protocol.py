@@ -19,9 +19,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from itinerary.model.attempts import AttemptKey, Facts
+from itinerary.model.attempts import AttemptInfo, AttemptKey
 
-__all__ = ["FRAME_MAX", "Answer", "Called", "Ending", "Line", "Run", "receive", "send"]
+__all__ = ["FRAME_MAX", "Answer", "AnswerStatus", "CallRequest", "Called", "WorkerConnection", "receive", "send"]
 
 FRAME_MAX: Final = 4 * 1024 * 1024
 """The longest message, in bytes: a definition is at most 256 kB, a result 64 kB, an error 16,384 characters."""
@@ -32,12 +32,12 @@ _CHUNK: Final = 65_536
 M = TypeVar("M")
 
 
-class Run(msgspec.Struct, frozen=True):
+class CallRequest(msgspec.Struct, frozen=True):
     """A request to call a function."""
 
     name: str
     key: AttemptKey
-    facts: Facts
+    facts: AttemptInfo
     allowed: tuple[str, ...]
     """Modules that the function may be imported from."""
     paths: Mapping[str, str]
@@ -46,7 +46,7 @@ class Run(msgspec.Struct, frozen=True):
     """Environment variables that are set while the function is imported."""
 
 
-class Ending(StrEnum):
+class AnswerStatus(StrEnum):
     """How a function ended."""
 
     SUCCEEDED = "succeeded"
@@ -64,7 +64,7 @@ class Called(msgspec.Struct, frozen=True, tag=True):
 class Answer(msgspec.Struct, frozen=True, tag=True):
     """The result of a function."""
 
-    ending: Ending
+    ending: AnswerStatus
     result: str | None = None
     error: str = ""
     names: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Answer(msgspec.Struct, frozen=True, tag=True):
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _ANSWERS: Final = msgspec.msgpack.Decoder(Answer | Called)
-_RUNS: Final = msgspec.msgpack.Decoder(Run)
+_RUNS: Final = msgspec.msgpack.Decoder(CallRequest)
 
 
 def _framed(message: msgspec.Struct) -> bytes:
@@ -90,7 +90,7 @@ def send(connection: socket.socket, answer: Answer | Called) -> None:
     connection.sendall(_framed(answer))
 
 
-def receive(connection: socket.socket) -> Run | None:
+def receive(connection: socket.socket) -> CallRequest | None:
     """Wait for the next request and return it; None if the pool is gone."""
     header = _exactly(connection, _LENGTH.size)
     if header is None:
@@ -112,7 +112,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes | None:
 # -- in the pool, not blocking -----------------------------------------------------------------------------------------
 
 
-class Line:
+class WorkerConnection:
     """The pool's end of a connection.
 
     `answered` is called for each answer, and `lost` once, if the other end is gone or sends invalid frames.
@@ -135,7 +135,7 @@ class Line:
         self._is_closed = False
         loop.add_reader(connection.fileno(), self._read)
 
-    def send(self, request: Run) -> None:
+    def send(self, request: CallRequest) -> None:
         """Send a request. Bytes that the socket does not accept now are sent later."""
         frame = _framed(request)
         if not self._unsent:

@@ -1,9 +1,9 @@
 """`explain`: why a job ran, ran late, or did not run, in one sentence with its facts (U4).
 
     time_argument   find the instant that the user means: 2026-03-29T02:30 in the job's zone, or close to that
-    load            read everything that the store knows about the instant into a Scene
+    load            read everything that the store knows about the instant into an ExplainContext
     occurrences     explain an occurrence that exists          ┐
-    instants        explain an instant without an occurrence   ┴─ from the Scene alone  ─► Explanation
+    instants        explain an instant without an occurrence   ┴─ from the context alone  ─► Explanation
 
     node_presence   which nodes were present, and which nodes could not reach the store
     unfinished      explain an occurrence that is running or waiting
@@ -18,8 +18,8 @@
 An answer uses durable facts only. Where the facts do not give the cause, the sentence says that and does not guess.
 """
 
-from itinerary.explain.causes import Cause, Fate
+from itinerary.explain.causes import Cause, RunResult
 from itinerary.explain.explanation import Explanation, Fact
 from itinerary.explain.load import explain, explain_occurrence
 
-__all__ = ["Cause", "Explanation", "Fact", "Fate", "explain", "explain_occurrence"]
+__all__ = ["Cause", "Explanation", "Fact", "RunResult", "explain", "explain_occurrence"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["Cause", "Fate"]
+__all__ = ["Cause", "RunResult"]
 
 
-class Fate(StrEnum):
+class RunResult(StrEnum):
     """The result of an instant or an occurrence."""
 
     RAN = "ran"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.explain.explanation import Fact
 from itinerary.explain.formatting import LocalTime
-from itinerary.explain.node_presence import Attendance
+from itinerary.explain.node_presence import NodePresence
 from itinerary.model.ids import job_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import Detail
@@ -17,18 +17,18 @@ from itinerary.model.reasons import named_occurrences
 from itinerary.model.rows import JobRow, NodeNumber, OccurrenceRow, Ref
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["Found", "Ran", "Scene"]
+__all__ = ["ExplainContext", "OccurrenceContext", "RunOnNode"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class ExplainContext:
     """A job, and the time that the question is about."""
 
     job: JobRow
     timeline: Timeline
     now: int
     watermark: int
-    attendance: Attendance
+    attendance: NodePresence
     time: LocalTime
     following: int | None = None
     """The next instant that will run."""
@@ -54,7 +54,7 @@ class Scene:
         return row.key.run_id(name) if has_run_id else str(row.key.id(job_id(name)))
 
 
-class Ran(NamedTuple):
+class RunOnNode(NamedTuple):
     """The node that ran an occurrence, and the end of the run by the clock of that node."""
 
     node: NodeNumber | None
@@ -63,10 +63,10 @@ class Ran(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class OccurrenceContext:
     """An occurrence that covers the instant of the question."""
 
-    scene: Scene
+    context: ExplainContext
     instant: int
     """The instant of the question: the occurrence's own, or another instant of its window."""
     detail: Detail
@@ -78,7 +78,7 @@ class Found:
     """The occurrences that hold shares of the limit that this occurrence waits for, by the name of the limit."""
     again: Sequence[OccurrenceRow] = ()
     """Replays and backfills of the same instant."""
-    ran: Mapping[Ref, Ran] = field(default_factory=dict)
+    ran: Mapping[Ref, RunOnNode] = field(default_factory=dict)
     """The node and the end of the runs in `others`."""
 
     @property
@@ -93,7 +93,7 @@ class Found:
 
     def shown(self, row: OccurrenceRow) -> str:
         """Return an occurrence in words that users know."""
-        when, named = self.scene.time.brief(row.instant), self.scene.run_id(row)
+        when, named = self.context.time.brief(row.instant), self.context.run_id(row)
         if row.kind.is_by_schedule:
             return f"the run due {when} ({named})"
         how = {Kind.TRIGGER: "triggered at", Kind.REPLAY: "replayed for", Kind.BACKFILL: "backfilled for"}[row.kind]

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from itinerary.core.loop.conditions_and_hooks import A_REQUIREMENT
 from itinerary.explain.causes import Cause
-from itinerary.explain.context import Found
+from itinerary.explain.context import OccurrenceContext
 from itinerary.explain.interruptions import is_before_the_call
 from itinerary.explain.node_presence import overlap
 from itinerary.model.queries import Detail
@@ -75,7 +75,7 @@ def begin_of(detail: Detail) -> TransitionRow | None:
     return begin
 
 
-def delay_of(found: Found) -> Delay:
+def delay_of(found: OccurrenceContext) -> Delay:
     """Return why an occurrence started late, or why it has not started."""
     waits = _waits(found)
     totals: dict[Cause, int] = {}
@@ -107,11 +107,11 @@ def delay_of(found: Found) -> Delay:
 # -- waits -----------------------------------------------------------------------------------------------------------
 
 
-def _waits(found: Found) -> list[_Wait]:
+def _waits(found: OccurrenceContext) -> list[_Wait]:
     """Return the waits between the due time and the start, or until now."""
     row, trail = found.row, found.detail.transitions
     begin = begin_of(found.detail)
-    end = begin.at if begin is not None else (row.ended_at or found.scene.now)
+    end = begin.at if begin is not None else (row.ended_at or found.context.now)
     waits = [_Wait(None, row.due_at, min(row.created_at, end), None)]
     for place, line in enumerate(trail):
         if line is begin or line.after in FINAL:
@@ -143,13 +143,13 @@ def _named(waits: list[_Wait]) -> str:
     return "" if reason is None or reason.name is None else reason.name
 
 
-def _unsure(found: Found, waits: list[_Wait]) -> str:
+def _unsure(found: OccurrenceContext, waits: list[_Wait]) -> str:
     reason = read_reason(waits[0].why)
     return f"it waited to learn what became of {found.named(None if reason is None else reason.ref)}"
 
 
-def _until(found: Found, waits: list[_Wait]) -> str:
-    return found.scene.time.brief(waits[-1].end)
+def _until(found: OccurrenceContext, waits: list[_Wait]) -> str:
+    return found.context.time.brief(waits[-1].end)
 
 
 def limit_name(limit: str) -> str:
@@ -157,7 +157,7 @@ def limit_name(limit: str) -> str:
     return "max_active of the job" if limit.startswith("job/") else f"limit {limit}"
 
 
-def in_the_way(found: Found) -> Ref | None:
+def in_the_way(found: OccurrenceContext) -> Ref | None:
     """Return the last occurrence that this one waited for in the queue or was called by; None if there is none."""
     for line in reversed(found.detail.transitions):
         reason = read_reason(line.why)
@@ -166,18 +166,20 @@ def in_the_way(found: Found) -> Ref | None:
     return None
 
 
-def _in_the_way(found: Found, waits: list[_Wait]) -> str:
+def _in_the_way(found: OccurrenceContext, waits: list[_Wait]) -> str:
     ref = in_the_way(found)
     if ref is None:
         return f"its job's slot until {_until(found, waits)}"
     other = found.others.get(ref)
     ended = (
-        "" if other is None or other.ended_at is None else f", which ended at {found.scene.time.brief(other.ended_at)}"
+        ""
+        if other is None or other.ended_at is None
+        else f", which ended at {found.context.time.brief(other.ended_at)}"
     )
     return f"{found.named(ref)}{ended}"
 
 
-def waited_for_condition(found: Found) -> str:
+def waited_for_condition(found: OccurrenceContext) -> str:
     """Return the condition that the occurrence waited for."""
     for line in reversed(found.detail.transitions):
         if line.why is not None and line.why.startswith(_REQUIRES):
@@ -188,21 +190,21 @@ def waited_for_condition(found: Found) -> str:
 # -- no node was present, or no node started the occurrence ----------------------------------------------------------
 
 
-def _unbegun(found: Found, start: int, end: int) -> Delay:
+def _unbegun(found: OccurrenceContext, start: int, end: int) -> Delay:
     taken, nobody = _taken_over(found), nobody_there(found, start, end)
     if taken is not None and nobody.cause is not Cause.NO_NODE:
         return Delay(Cause.TAKEN_OVER, taken)
     return Delay(nobody.cause, nobody.because + _recovery(found))
 
 
-def nobody_there(found: Found, start: int, end: int) -> Delay:
+def nobody_there(found: OccurrenceContext, start: int, end: int) -> Delay:
     """Return why no node started the occurrence in `[start, end)`.
 
     Returns:
         The cause that held for at least half of that time. Without such a cause, UNEXPLAINED and a text that says
         that the reason is not recorded.
     """
-    time, attendance = found.scene.time, found.scene.attendance
+    time, attendance = found.context.time, found.context.attendance
     nodes = _responsible(found, start, end)
     absence = attendance.absence(start, end)
     away, jump = attendance.store_away(start, end, nodes), attendance.jump(start, end, nodes)
@@ -218,24 +220,24 @@ def nobody_there(found: Found, start: int, end: int) -> Delay:
     return Delay(Cause.UNEXPLAINED, f"{_whose(found)}, and what is kept does not say why{meanwhile}")
 
 
-def _whose(found: Found) -> str:
+def _whose(found: OccurrenceContext) -> str:
     """Return which node had claimed the occurrence without starting it, in words."""
-    row, attendance = found.row, found.scene.attendance
+    row, attendance = found.row, found.context.attendance
     if not row.kind.is_by_schedule:
         return "no node took it up at once"
     if row.created_by is None:
         return "nobody had claimed it"
     if row.created_at - row.due_at >= ON_TIME_WITHIN:
-        return f"{attendance.name(row.created_by)} claimed it only at {found.scene.time.brief(row.created_at)}"
+        return f"{attendance.name(row.created_by)} claimed it only at {found.context.time.brief(row.created_at)}"
     return f"{attendance.name(row.created_by)} had claimed it and did not begin it at once"
 
 
-def _responsible(found: Found, start: int, end: int) -> list[NodeRow]:
+def _responsible(found: OccurrenceContext, start: int, end: int) -> list[NodeRow]:
     """Return the node that had claimed the occurrence: its store outages and clock jumps may be the cause.
 
     Without a claim, these are all nodes that were present, but only if every one of them had such a problem.
     """
-    attendance = found.scene.attendance
+    attendance = found.context.attendance
     own = attendance.row(found.row.created_by)
     if own is not None:
         return [own]
@@ -248,7 +250,7 @@ def _responsible(found: Found, start: int, end: int) -> list[NodeRow]:
     return there if len(had_some) == len(there) else []
 
 
-def _recovery(found: Found) -> str:
+def _recovery(found: OccurrenceContext) -> str:
     """Return how the occurrence was recovered; empty if it was not."""
     first = found.detail.transitions[0].why if found.detail.transitions else None
     if first is not None and first.startswith(_RECOVERED):
@@ -256,9 +258,9 @@ def _recovery(found: Found) -> str:
     return ", and it was recovered" if found.row.is_recovery else ""
 
 
-def _taken_over(found: Found) -> str | None:
+def _taken_over(found: OccurrenceContext) -> str | None:
     """Return which node had claimed the occurrence without starting it, and which node took over; else None."""
-    begin, attendance = begin_of(found.detail), found.scene.attendance
+    begin, attendance = begin_of(found.detail), found.context.attendance
     first = found.row.created_by
     if begin is None or first is None or begin.node in (None, first):
         return None
@@ -268,15 +270,15 @@ def _taken_over(found: Found) -> str | None:
         who = f"an earlier start of {who}"
     words = f"{who} had claimed it and did not begin it, and {by} took it over" + _gone(found, first, begin.at)
     away = None if has is None else attendance.store_away(found.row.due_at, begin.at, [has])
-    return words if away is None else f"{words}; {away.words(found.scene.time)}"
+    return words if away is None else f"{words}; {away.words(found.context.time)}"
 
 
-def _gone(found: Found, number: NodeNumber, by: int) -> str:
-    node = found.scene.attendance.row(number)
+def _gone(found: OccurrenceContext, number: NodeNumber, by: int) -> str:
+    node = found.context.attendance.row(number)
     if node is None:
         return ""
-    seen = found.scene.attendance.last_seen(node)
+    seen = found.context.attendance.last_seen(node)
     if seen >= by:
         return ""
     how = "left" if seen == node.left_at else "was last heard of"
-    return f"; node {node.name} {how} at {found.scene.time.brief(seen)}"
+    return f"; node {node.name} {how} at {found.context.time.brief(seen)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from itinerary.explain.causes import Cause, Fate
+from itinerary.explain.causes import Cause, RunResult
 
 __all__ = ["Explanation", "Fact"]
 
@@ -29,7 +29,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The instant that the answer is about, in UTC; None if the job has no instants."""
     zone: str
     """The zone of the job's schedule. All texts show the time of this zone."""
-    fate: Fate
+    fate: RunResult
     cause: Cause
     verdict: str
     """The result and its reason, in one or a few sentences."""

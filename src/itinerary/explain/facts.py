@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from itinerary.errors import ItineraryError
-from itinerary.explain.context import Found
+from itinerary.explain.context import OccurrenceContext
 from itinerary.explain.delays import ON_TIME_WITHIN, begin_of
 from itinerary.explain.explanation import Fact
 from itinerary.explain.formatting import STATUS_WORDS, spoken
@@ -24,13 +24,13 @@ _LINES_MAX: Final = 40
 _FAILED: Final = frozenset({TaskState.FAILED, TaskState.TIMEOUT})
 
 
-def facts_of(found: Found) -> tuple[Fact, ...]:
+def facts_of(found: OccurrenceContext) -> tuple[Fact, ...]:
     """Return the recorded facts of an occurrence."""
     trail = list(_trail(found))
     ends = [trail.pop()] if trail and found.row.status in FINAL else []  # at equal times, the end follows its causes
     told = [*_due(found), *_nodes(found), *trail, *_attempts(found), *ends]
     timed = sorted(told, key=lambda one: one[0])
-    facts = [found.scene.fact(at, what) for at, what in timed]
+    facts = [found.context.fact(at, what) for at, what in timed]
     if len(facts) > _LINES_MAX:
         left_out = len(facts) - _LINES_MAX
         half = _LINES_MAX // 2
@@ -38,19 +38,19 @@ def facts_of(found: Found) -> tuple[Fact, ...]:
     return (*facts, *_output(found), *_again(found))
 
 
-def _due(found: Found) -> Iterator[tuple[int, str]]:
-    row, scene = found.row, found.scene
+def _due(found: OccurrenceContext) -> Iterator[tuple[int, str]]:
+    row, context = found.row, found.context
     by = f"version {row.version}"
     if row.kind.is_by_schedule:
         try:
-            by = f"{by}: {scene.timeline.schedule(row.job, row.version)}"
+            by = f"{by}: {context.timeline.schedule(row.job, row.version)}"
         except ItineraryError as error:
             by = f"{by}, which cannot be read: {error}"
         yield found.instant, f"due by {by}"
     if row.due_at - row.instant >= SECOND and row.kind.is_by_schedule:
         yield row.due_at, f"due with its jitter of {spoken(row.due_at - row.instant)}"
     if (window := row.window) is not None:
-        upto = scene.time.brief(window.end - SECOND)
+        upto = context.time.brief(window.end - SECOND)
         what = (
             f"one row stands for {window.count} instants up to {upto}"
             if window.count
@@ -59,7 +59,7 @@ def _due(found: Found) -> Iterator[tuple[int, str]]:
         yield window.start, what
 
 
-def _trail(found: Found) -> Iterator[tuple[int, str]]:
+def _trail(found: OccurrenceContext) -> Iterator[tuple[int, str]]:
     shown: list[TransitionRow] = []
     for line in found.detail.transitions:
         passes_through = line.after is OccurrenceState.PENDING and line.why is None
@@ -67,7 +67,7 @@ def _trail(found: Found) -> Iterator[tuple[int, str]]:
             shown.append(line)
     for line in shown:
         why = "" if line.why is None else f": {found.in_words(line.why)}"
-        node = found.scene.attendance.row(line.node)
+        node = found.context.attendance.row(line.node)
         where = "" if node is None else f", node {node.name}"
         yield line.at, f"{_state(line)}{where}{why}"
 
@@ -78,11 +78,11 @@ def _state(line: TransitionRow) -> str:
     return line.after.value.replace("_", " ")
 
 
-def _attempts(found: Found) -> Iterator[tuple[int, str]]:
+def _attempts(found: OccurrenceContext) -> Iterator[tuple[int, str]]:
     names = {task.place: task.name for task in found.detail.tasks}
     begin = begin_of(found.detail)
     for attempt in found.detail.attempts:
-        at = attempt.ended_at or attempt.started_at or (found.scene.now if begin is None else begin.at)
+        at = attempt.ended_at or attempt.started_at or (found.context.now if begin is None else begin.at)
         if attempt.status in _FAILED:
             yield at, f"{_attempt(attempt, names)} {STATUS_WORDS[attempt.status]}{_error(attempt)}"
         elif attempt.status not in TASK_FINAL and attempt.number > 1:
@@ -104,30 +104,30 @@ def _error(attempt: AttemptRow) -> str:
     return f": {lines[-1].strip()}" if lines else ""
 
 
-def _nodes(found: Found) -> Iterator[tuple[int, str]]:
+def _nodes(found: OccurrenceContext) -> Iterator[tuple[int, str]]:
     """Yield which nodes left and joined, if the occurrence started late or did not run."""
-    row, scene = found.row, found.scene
+    row, context = found.row, found.context
     begin = begin_of(found.detail)
     if begin is not None and begin.at - row.due_at < ON_TIME_WITHIN and row.status is not OccurrenceState.ORPHANED:
         return
-    until = begin.at if begin is not None else (row.ended_at if row.status in FINAL else None) or scene.now
-    absence = scene.attendance.absence(found.instant, max(until, found.instant + 1))
+    until = begin.at if begin is not None else (row.ended_at if row.status in FINAL else None) or context.now
+    absence = context.attendance.absence(found.instant, max(until, found.instant + 1))
     if absence is not None:
         if absence.last is not None and absence.since is not None:
             how = "left" if absence.since == absence.last.left_at else "was last heard of"
             yield absence.since, f"node {absence.last.name} {how}"
         if absence.following is not None and absence.until is not None:
             yield absence.until, f"node {absence.following.name} joined"
-    away = scene.attendance.store_away(row.due_at, until)
+    away = context.attendance.store_away(row.due_at, until)
     if away is not None:
         yield away.since, f"the store did not answer node {away.node.name} any more"
         yield away.until, f"the store answered node {away.node.name} again"
-    jump = scene.attendance.jump(row.due_at, until)
+    jump = context.attendance.jump(row.due_at, until)
     if jump is not None:
-        yield jump.at, jump.words(scene.time)
+        yield jump.at, jump.words(context.time)
 
 
-def _output(found: Found) -> Iterator[Fact]:
+def _output(found: OccurrenceContext) -> Iterator[Fact]:
     if found.row.status not in FINAL:
         return
     for attempt in reversed(found.detail.attempts):
@@ -137,7 +137,7 @@ def _output(found: Found) -> Iterator[Fact]:
             return
 
 
-def _again(found: Found) -> Iterator[Fact]:
+def _again(found: OccurrenceContext) -> Iterator[Fact]:
     for row in found.again:
-        when = "" if row.ended_at is None else f" at {found.scene.time.brief(row.ended_at)}"
+        when = "" if row.ended_at is None else f" at {found.context.time.brief(row.ended_at)}"
         yield Fact(f"run again: {found.shown(row)} is {row.status}{when}")

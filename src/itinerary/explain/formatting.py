@@ -11,12 +11,12 @@ from typing import Final
 from itinerary.model.states import TaskState
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import DAY
-from itinerary.schedules.wallclock import Gap, Policy, Repeat, instants_at
+from itinerary.schedules.wallclock import ClockChangePolicy, Gap, Repeat, instants_at
 from itinerary.schedules.zones import Zone
 
 __all__ = ["AS_THE_CLOCK_SHOWS", "STATUS_WORDS", "LocalTime", "listed", "spoken"]
 
-AS_THE_CLOCK_SHOWS: Final = Policy(Gap.SKIP, Repeat.BOTH)
+AS_THE_CLOCK_SHOWS: Final = ClockChangePolicy(Gap.SKIP, Repeat.BOTH)
 """The policy that yields every instant at which the clock shows a reading."""
 STATUS_WORDS: Final[Mapping[TaskState, str]] = MappingProxyType(
     {

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Final
 
 from itinerary.core.recovery.match import GAP
-from itinerary.core.timeline import history as stretches
-from itinerary.core.timeline.expected import Due, Gap
+from itinerary.core.timeline import history as segments
+from itinerary.core.timeline.expected import Due, UnknownRange
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError, NodeError, WindowError
-from itinerary.explain.causes import Cause, Fate
-from itinerary.explain.context import Found, Ran, Scene
+from itinerary.explain.causes import Cause, RunResult
+from itinerary.explain.context import ExplainContext, OccurrenceContext, RunOnNode
 from itinerary.explain.delays import begin_of
 from itinerary.explain.explanation import Explanation, Fact
 from itinerary.explain.formatting import LocalTime
@@ -28,23 +28,23 @@ from itinerary.explain.instants import (
     why_not_due,
 )
 from itinerary.explain.job_status import standing_words
-from itinerary.explain.node_presence import Attendance
+from itinerary.explain.node_presence import NodePresence
 from itinerary.explain.occurrences import explained_occurrence
-from itinerary.explain.time_argument import NEAR, Meant, due_at, meant, next_due, previous_due, zone_of
+from itinerary.explain.time_argument import NEAR, IntendedInstant, due_at, meant, next_due, previous_due, zone_of
 from itinerary.explain.verdict import Verdict
 from itinerary.model.occurrence import Kind
 from itinerary.model.queries import (
     PAGE_MAX,
-    Active,
-    ByKey,
-    ByRef,
+    ActiveQuery,
+    ByKeyQuery,
+    ByRefQuery,
     Detail,
-    Details,
-    History,
-    LimitUse,
-    Nodes,
-    Standing,
+    DetailsQuery,
+    HistoryQuery,
+    LimitUseQuery,
+    NodesQuery,
     Status,
+    StoreStatusQuery,
 )
 from itinerary.model.reasons import ReasonKind, named_occurrences, read_reason
 from itinerary.model.rows import JobRow, Key, OccurrenceRow, Ref
@@ -84,7 +84,7 @@ async def explain(store: Store, job: str, when: Moment | None = None, timeline: 
         raise WindowError(f"{when} lies outside of the supported years 1900 to 2199")
     timeline = await read_timeline(store.read) if timeline is None else timeline
     row = _job(timeline, job)
-    return await _Asking(store, timeline, row, await store.read(Standing())).answer(when)
+    return await _Asking(store, timeline, row, await store.read(StoreStatusQuery())).answer(when)
 
 
 async def explain_occurrence(store: Store, timeline: Timeline, status: Status, row: OccurrenceRow) -> Explanation:
@@ -92,11 +92,11 @@ async def explain_occurrence(store: Store, timeline: Timeline, status: Status, r
     return await _Asking(store, timeline, timeline.jobs[row.job], status).about(row)
 
 
-def _ran(detail: Detail) -> Ran:
+def _ran(detail: Detail) -> RunOnNode:
     begun = begin_of(detail)
     ends = [attempt.ended_at for attempt in detail.attempts]
     until = None if None in ends else max((end for end in ends if end is not None), default=None)
-    return Ran(None if begun is None else begun.node, until)
+    return RunOnNode(None if begun is None else begun.node, until)
 
 
 def _job(timeline: Timeline, name: str) -> JobRow:
@@ -116,28 +116,30 @@ class _Asking:
         self._has_all_active = False
 
     async def answer(self, when: Moment | None) -> Explanation:
-        ended = await self._store.read(History(self._job.number, limit=PAGE_MAX))
-        active = await self._store.read(Active(self._job.number, limit=PAGE_MAX))
+        ended = await self._store.read(HistoryQuery(self._job.number, limit=PAGE_MAX))
+        active = await self._store.read(ActiveQuery(self._job.number, limit=PAGE_MAX))
         self._rows = {row.ref: row for row in (*ended.rows, *active)}
         self._has_all_active = len(active) < PAGE_MAX
-        attendance = Attendance(await self._store.read(Nodes(_NODES_MAX)), self._status.now)
+        attendance = NodePresence(await self._store.read(NodesQuery(_NODES_MAX)), self._status.now)
         if when is None:
             return await self._newest(attendance)
         asked = meant(self._timeline, self._job.number, when)
-        return await self._at(self._scene(asked.instant, attendance), asked)
+        return await self._at(self._context(asked.instant, attendance), asked)
 
     async def about(self, row: OccurrenceRow) -> Explanation:
         same_instant = await occurrences_of(self._store.read, self._job.number, row.instant)
-        active = await self._store.read(Active(self._job.number, limit=PAGE_MAX))
+        active = await self._store.read(ActiveQuery(self._job.number, limit=PAGE_MAX))
         self._rows = {one.ref: one for one in (*same_instant, *active)}
         self._has_all_active = len(active) < PAGE_MAX
-        attendance = Attendance(await self._store.read(Nodes(_NODES_MAX)), self._status.now)
-        return await self._found(self._scene(row.instant, attendance), row, row.instant)
+        attendance = NodePresence(await self._store.read(NodesQuery(_NODES_MAX)), self._status.now)
+        return await self._found(self._context(row.instant, attendance), row, row.instant)
 
-    def _scene(self, about: int, attendance: Attendance) -> Scene:
+    def _context(self, about: int, attendance: NodePresence) -> ExplainContext:
         time = LocalTime(zone_of(self._timeline, self._job.number, about), about)
         now = self._status.now
-        return Scene(self._job, self._timeline, now, self._status.watermark, attendance, time, self._following())
+        return ExplainContext(
+            self._job, self._timeline, now, self._status.watermark, attendance, time, self._following()
+        )
 
     def _following(self) -> int | None:
         try:
@@ -147,7 +149,7 @@ class _Asking:
 
     # -- the newest occurrence -----------------------------------------------------------------------------------------
 
-    async def _newest(self, attendance: Attendance) -> Explanation:
+    async def _newest(self, attendance: NodePresence) -> Explanation:
         """Explain the last instant that ran or should have run; if there is none, the first that is to come."""
         now = self._status.now
         due = [row.due_at for row in self._rows.values() if row.due_at <= now]
@@ -155,59 +157,59 @@ class _Asking:
         try:
             expected = previous_due(self._timeline, self._job.number, now + 1)
         except ItineraryError as error:
-            return explained_gap(self._scene(now, attendance), now - now % SECOND, str(error))
+            return explained_gap(self._context(now, attendance), now - now % SECOND, str(error))
         if last is not None and (expected is None or last.instant >= expected):
-            scene = self._with_outlook(self._scene(last.instant, attendance))
-            return await self._found(scene, last, last.instant)
+            context = self._with_outlook(self._context(last.instant, attendance))
+            return await self._found(context, last, last.instant)
         about = expected if expected is not None else self._following()
         if about is None:
-            return self._nothing(self._scene(now, attendance))
-        return await self._at(self._with_outlook(self._scene(about, attendance)), Meant(about))
+            return self._nothing(self._context(now, attendance))
+        return await self._at(self._with_outlook(self._context(about, attendance)), IntendedInstant(about))
 
-    def _with_outlook(self, scene: Scene) -> Scene:
+    def _with_outlook(self, context: ExplainContext) -> ExplainContext:
         """Return the scene with a closing sentence if nothing is to come."""
         try:
-            stretch = self._timeline.in_force(self._job.number, scene.now)
-            if stretch is None or scene.following is not None:
-                return scene
-            stretch.schedule.require_ready()
+            segment = self._timeline.in_force(self._job.number, context.now)
+            if segment is None or context.following is not None:
+                return context
+            segment.schedule.require_ready()
         except ItineraryError:
-            return scene  # the upcoming instants are unknown, and the answer says why
-        if isinstance(stretch.standing, stretches.Active):
-            return replace(scene, outlook="It has no instant left.")
-        stands = standing_words(stretch.standing, scene)
-        return replace(scene, outlook=f"Nothing is to come: {stands.replace('was', 'is', 1)}.", stands=stands)
+            return context  # the upcoming instants are unknown, and the answer says why
+        if isinstance(segment.status, segments.JobActive):
+            return replace(context, outlook="It has no instant left.")
+        stands = standing_words(segment.status, context)
+        return replace(context, outlook=f"Nothing is to come: {stands.replace('was', 'is', 1)}.", stands=stands)
 
-    def _nothing(self, scene: Scene) -> Explanation:
-        gap = due_at(self._timeline, self._job.number, scene.now)
-        if isinstance(gap, Gap):
-            return explained_gap(scene, scene.now - scene.now % SECOND, gap)
-        why = Verdict(Fate.NOT_DUE, Cause.SCHEDULE, "is not due, has never been, and will not be")
-        return explained_never(self._with_outlook(scene), (None, None), why, (), scene.now)
+    def _nothing(self, context: ExplainContext) -> Explanation:
+        gap = due_at(self._timeline, self._job.number, context.now)
+        if isinstance(gap, UnknownRange):
+            return explained_gap(context, context.now - context.now % SECOND, gap)
+        why = Verdict(RunResult.NOT_DUE, Cause.SCHEDULE, "is not due, has never been, and will not be")
+        return explained_never(self._with_outlook(context), (None, None), why, (), context.now)
 
     # -- an instant ----------------------------------------------------------------------------------------------------
 
-    async def _at(self, scene: Scene, asked: Meant, *, is_near: bool = False) -> Explanation:
+    async def _at(self, context: ExplainContext, asked: IntendedInstant, *, is_near: bool = False) -> Explanation:
         instant = asked.instant - asked.instant % SECOND
         if asked.missing is not None and due_at(self._timeline, self._job.number, instant) is not None:
-            scene = replace(scene, notes=(*scene.notes, _missing_words(scene, asked.missing, instant)))
+            context = replace(context, notes=(*context.notes, _missing_words(context, asked.missing, instant)))
         row = await self._row_at(instant)
         if row is not None:
-            return await self._found(scene, row, instant)
+            return await self._found(context, row, instant)
         try:
             due = due_at(self._timeline, self._job.number, instant)
         except ItineraryError as error:
-            return explained_gap(scene, instant, str(error))
-        if isinstance(due, Gap):
-            return explained_gap(scene, instant, due)
+            return explained_gap(context, instant, str(error))
+        if isinstance(due, UnknownRange):
+            return explained_gap(context, instant, due)
         if isinstance(due, Due):
-            return explained_due(scene, due)
-        return await self._not_due(scene, asked, instant, is_near=is_near)
+            return explained_due(context, due)
+        return await self._not_due(context, asked, instant, is_near=is_near)
 
     async def _row_at(self, instant: int) -> OccurrenceRow | None:
         """Return the row that covers an instant: its own, a window around it, or else a run requested at that time."""
         key = Key(instant, self._job.number, Kind.SCHEDULED)
-        own = (await self._store.read(ByKey((key,)))).get(key)
+        own = (await self._store.read(ByKeyQuery((key,)))).get(key)
         if own is not None:
             return own
         windows = [row for row in await windows_after(self._store.read, instant) if _covers(row, self._job, instant)]
@@ -224,52 +226,56 @@ class _Asking:
         except ItineraryError:
             return False
 
-    async def _not_due(self, scene: Scene, asked: Meant, instant: int, *, is_near: bool) -> Explanation:
+    async def _not_due(
+        self, context: ExplainContext, asked: IntendedInstant, instant: int, *, is_near: bool
+    ) -> Explanation:
         try:
-            why = why_not_due(scene, instant)
+            why = why_not_due(context, instant)
             around = (
                 previous_due(self._timeline, self._job.number, instant),
                 next_due(self._timeline, self._job.number, instant),
             )
         except ItineraryError as error:
-            return explained_gap(scene, instant, str(error))
+            return explained_gap(context, instant, str(error))
         if asked.missing is not None and why is None:
-            why = never_shown(scene, asked.missing, instant)
+            why = never_shown(context, asked.missing, instant)
         if why is None and not is_near:
             nearest = self._nearest(instant, around)
             if nearest is not None:
-                found = scene.time.brief(nearest)
-                note = f"Nothing is due at {scene.time.brief(instant)}; the nearest instant is {found}."
-                return await self._at(replace(scene, notes=(*scene.notes, note)), Meant(nearest), is_near=True)
-        return explained_never(scene, around, why, tuple(self._beside(scene, around)), instant)
+                found = context.time.brief(nearest)
+                note = f"Nothing is due at {context.time.brief(instant)}; the nearest instant is {found}."
+                return await self._at(
+                    replace(context, notes=(*context.notes, note)), IntendedInstant(nearest), is_near=True
+                )
+        return explained_never(context, around, why, tuple(self._beside(context, around)), instant)
 
     def _nearest(self, instant: int, around: Iterable[int | None]) -> int | None:
         there = [row.instant - row.instant % SECOND for row in self._rows.values() if not row.kind.is_by_schedule]
         near = [one for one in (*around, *there) if one is not None and abs(one - instant) <= NEAR]
         return min(near, key=lambda one: (abs(one - instant), one), default=None)
 
-    def _beside(self, scene: Scene, around: Iterable[int | None]) -> Iterable[Fact]:
+    def _beside(self, context: ExplainContext, around: Iterable[int | None]) -> Iterable[Fact]:
         """Yield the status of the runs before and after the instant."""
         by_instant = {row.instant: row for row in self._rows.values() if row.kind.is_by_schedule}
         for instant in around:
             if instant is not None and (row := by_instant.get(instant)) is not None:
-                yield scene.fact(instant, f"{row.status.value.replace('_', ' ')} ({scene.run_id(row)})")
+                yield context.fact(instant, f"{row.status.value.replace('_', ' ')} ({context.run_id(row)})")
 
     # -- an occurrence -------------------------------------------------------------------------------------------------
 
-    async def _found(self, scene: Scene, row: OccurrenceRow, instant: int) -> Explanation:
-        details = await self._store.read(Details((row.ref,)))
+    async def _found(self, context: ExplainContext, row: OccurrenceRow, instant: int) -> Explanation:
+        details = await self._store.read(DetailsQuery((row.ref,)))
         if not details:
             raise NodeError(
-                f"{scene.job.name} at {scene.time.full(instant)} was forgotten while it was read; ask again"
+                f"{context.job.name} at {context.time.full(instant)} was forgotten while it was read; ask again"
             )
         detail = details[0]
         texts = [line.why for line in detail.transitions]
         named = {ref for text in (*texts, row.reason, row.cancelled_by) for ref in named_occurrences(text)}
         again = [one for one in self._rows.values() if _is_again(one, row, instant)]
-        others = await self._store.read(ByRef(tuple(sorted(named))))
-        found = Found(
-            scene,
+        others = await self._store.read(ByRefQuery(tuple(sorted(named))))
+        found = OccurrenceContext(
+            context,
             instant,
             detail,
             others=others,
@@ -280,13 +286,13 @@ class _Asking:
         )
         return explained_occurrence(found)
 
-    async def _ran(self, others: Iterable[Ref]) -> dict[Ref, Ran]:
+    async def _ran(self, others: Iterable[Ref]) -> dict[Ref, RunOnNode]:
         """Return the node and the end of other runs.
 
         Their rows do not say: an orphaned row has no owner, and an end may be written long after it happened.
         """
         refs = tuple(others)[:_OTHERS_MAX]
-        details = await self._store.read(Details(refs)) if refs else ()
+        details = await self._store.read(DetailsQuery(refs)) if refs else ()
         return {detail.row.ref: _ran(detail) for detail in details}
 
     def _line(self) -> list[OccurrenceRow]:
@@ -302,8 +308,8 @@ class _Asking:
         reason = read_reason(row.reason)
         if row.status in FINAL or reason is None or reason.kind is not ReasonKind.LIMIT or reason.name is None:
             return {}
-        refs = await self._store.read(LimitUse(reason.name, _HOLDERS_MAX))
-        rows = await self._store.read(ByRef(tuple(refs)))
+        refs = await self._store.read(LimitUseQuery(reason.name, _HOLDERS_MAX))
+        rows = await self._store.read(ByRefQuery(tuple(refs)))
         return {reason.name: [rows[ref] for ref in refs if ref in rows]}
 
 
@@ -321,6 +327,6 @@ def _is_again(one: OccurrenceRow, row: OccurrenceRow, instant: int) -> bool:
     return one.ref != row.ref and one.instant == instant and one.kind in (Kind.REPLAY, Kind.BACKFILL)
 
 
-def _missing_words(scene: Scene, reading: str, instant: int) -> str:
-    shows = "never showed" if instant <= scene.now else "never shows"
-    return f"The clock of {scene.time.zone.name} {shows} {reading}: it goes on at {scene.time.brief(instant)}."
+def _missing_words(context: ExplainContext, reading: str, instant: int) -> str:
+    shows = "never showed" if instant <= context.now else "never shows"
+    return f"The clock of {context.time.zone.name} {shows} {reading}: it goes on at {context.time.brief(instant)}."

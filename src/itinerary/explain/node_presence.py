@@ -18,7 +18,7 @@ from itinerary.model.reasons import WENT_BACK
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Absence", "Attendance", "Jump", "StoreAway", "overlap"]
+__all__ = ["HeartbeatGap", "NodePresence", "ObservedClockJump", "StoreAway", "overlap"]
 
 _T = TypeVar("_T")
 
@@ -32,7 +32,7 @@ _INTERVAL: Final = 5 * SECOND
 """The heartbeat interval of a node that did not record its own."""
 
 
-class Absence(NamedTuple):
+class HeartbeatGap(NamedTuple):
     """A time without a heartbeat from any node."""
 
     since: int | None
@@ -70,7 +70,7 @@ class StoreAway(NamedTuple):
         )
 
 
-class Jump(NamedTuple):
+class ObservedClockJump(NamedTuple):
     """A jump of a node's clock: when the node noticed it, how far, and the kind of jump."""
 
     node: NodeRow
@@ -122,7 +122,7 @@ class _About(msgspec.Struct):
     store_absences: _Away = msgspec.field(default_factory=_Away)
 
 
-class Attendance:
+class NodePresence:
     """The known nodes, at one moment."""
 
     def __init__(self, nodes: Iterable[NodeRow], now: int) -> None:
@@ -183,24 +183,24 @@ class Attendance:
 
     # -- times -------------------------------------------------------------------------------------------------------
 
-    def absence(self, start: int, end: int) -> Absence | None:
+    def absence(self, start: int, end: int) -> HeartbeatGap | None:
         """Return the absence of all nodes that covers most of `[start, end)`, at its full length."""
         return _longest(self._holes(), lambda hole: overlap(hole.since, hole.until, start, end))
 
-    def _holes(self) -> list[Absence]:
-        found: list[Absence] = []
+    def _holes(self) -> list[HeartbeatGap]:
+        found: list[HeartbeatGap] = []
         last: NodeRow | None = None
         until: int | None = None
         for node in self._nodes:  # in the order of joining
             is_first = last is None and node.number == _FIRST  # before another first row, nodes may be pruned
             if is_first or (until is not None and until < node.joined_at):
-                found.append(Absence(until, node.joined_at, last, node))
+                found.append(HeartbeatGap(until, node.joined_at, last, node))
             if self.is_there(node):
                 return found  # from here on, a node is present
             seen = self.last_seen(node)
             if until is None or seen >= until:
                 until, last = seen, node
-        found.append(Absence(until, None, last, None))
+        found.append(HeartbeatGap(until, None, last, None))
         return found
 
     def there_at(self, instant: int) -> list[NodeRow]:
@@ -220,10 +220,10 @@ class Attendance:
         ]
         return _longest(notes, lambda note: overlap(note.since, note.until, start, end))
 
-    def jump(self, start: int, end: int, nodes: Iterable[NodeRow] | None = None) -> Jump | None:
+    def jump(self, start: int, end: int, nodes: Iterable[NodeRow] | None = None) -> ObservedClockJump | None:
         """Return the clock jump that covers most of `[start, end)`, of the given nodes or of all."""
         notes = [
-            Jump(node, note.at, note.by, note.why)
+            ObservedClockJump(node, note.at, note.by, note.why)
             for node in (self._nodes if nodes is None else nodes)
             for note in _about(node).clock_jumps.last
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from itinerary.explain.context import Scene
+from itinerary.explain.context import ExplainContext
 from itinerary.explain.explanation import Explanation, Fact
 from itinerary.explain.verdict import Verdict
 from itinerary.schedules.instants import shown_instant
@@ -13,7 +13,7 @@ __all__ = ["answer"]
 
 
 def answer(
-    scene: Scene,
+    context: ExplainContext,
     instant: int,
     subject: str,
     verdict: Verdict,
@@ -33,20 +33,20 @@ def answer(
         facts: The facts that support the answer.
         also: One more sentence after the verdict.
     """
-    said = " ".join(filter(None, (*scene.notes, f"{subject} {verdict.headline}.", verdict.rest, also)))
-    if scene.outlook:
-        is_said = scene.stands is not None and scene.stands in said
-        said = f"{said} {'Nothing more is to come until that ends.' if is_said else scene.outlook}"
+    said = " ".join(filter(None, (*context.notes, f"{subject} {verdict.headline}.", verdict.rest, also)))
+    if context.outlook:
+        is_said = context.stands is not None and context.stands in said
+        said = f"{said} {'Nothing more is to come until that ends.' if is_said else context.outlook}"
     return Explanation(
-        job=scene.job.name,
+        job=context.job.name,
         run=run,
         instant=shown_instant(instant),
-        zone=scene.time.zone.name,
+        zone=context.time.zone.name,
         fate=verdict.fate,
         cause=verdict.cause,
         verdict=said,
         facts=tuple(facts),
         advice=verdict.advice,
-        following=None if scene.following is None else shown_instant(scene.following),
-        following_local=None if scene.following is None else scene.time.dated(scene.following),
+        following=None if context.following is None else shown_instant(context.following),
+        following_local=None if context.following is None else context.time.dated(context.following),
     )

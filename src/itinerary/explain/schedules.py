@@ -14,10 +14,10 @@ from itinerary.schedules.calendars import Calendar, Closures
 from itinerary.schedules.excluding import Excluding, Shift
 from itinerary.schedules.instants import DAY, EARLIEST, Moment, from_seconds
 
-__all__ = ["Closed", "closed_by", "fires", "out_of_range", "zone_name"]
+__all__ = ["CalendarClosure", "closed_by", "fires", "out_of_range", "zone_name"]
 
 
-class Closed(NamedTuple):
+class CalendarClosure(NamedTuple):
     """A calendar that keeps an instant from being due."""
 
     calendar: str
@@ -39,13 +39,13 @@ def zone_name(schedule: Schedule) -> str:
     return "UTC"
 
 
-def closed_by(schedule: Schedule, second: int, zones: ZoneSource) -> Closed | None:
+def closed_by(schedule: Schedule, second: int, zones: ZoneSource) -> CalendarClosure | None:
     """Return the calendar without which a second would be due; None if there is none."""
     for part in _parts(schedule):
         if isinstance(part, Excluding) and isinstance(part.calendar, Calendar) and fires(part.schedule, second, zones):
             closures = part.closures(zones)
             if bool(closures.excludes(np.array([second], np.int64))[0]):
-                return Closed(part.calendar.name, _why_closed(closures, second), _moved(part, second, zones))
+                return CalendarClosure(part.calendar.name, _why_closed(closures, second), _moved(part, second, zones))
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from itinerary.core.timeline.expected import Due, Expected, Gap
+from itinerary.core.timeline.expected import Due, Expected, UnknownRange
 from itinerary.core.timeline.history import FOREVER
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError, WindowError
@@ -20,7 +20,7 @@ from itinerary.schedules.instants import EARLIEST, LATEST, MICROSECONDS, Moment
 from itinerary.schedules.wallclock import instant_of, instants_at
 from itinerary.schedules.zones import UTC, Zone
 
-__all__ = ["NEAR", "Meant", "due_at", "meant", "next_due", "previous_due", "zone_of"]
+__all__ = ["NEAR", "IntendedInstant", "due_at", "meant", "next_due", "previous_due", "zone_of"]
 
 NEAR: Final = 5 * 60 * SECOND
 """The distance within which a time that is not due stands for the nearest instant."""
@@ -31,7 +31,7 @@ _FARTHEST: Final = 12 * 366 * 86_400 * SECOND
 """The longest search: a schedule of leap days may have eight years between two instants."""
 
 
-class Meant(NamedTuple):
+class IntendedInstant(NamedTuple):
     """The instant that the user means, and whether the clock shows that time."""
 
     instant: int
@@ -42,26 +42,26 @@ class Meant(NamedTuple):
 def zone_of(timeline: Timeline, job: JobNumber, instant: int) -> Zone:
     """Return the zone of a job's schedule at an instant; UTC if unknown."""
     try:
-        stretches = timeline.history(job).stretches
-        stretch = timeline.in_force(job, instant) or (stretches[0] if stretches else None)
-        return UTC if stretch is None else timeline.zones.table(zone_name(stretch.schedule), instant)
+        segments = timeline.history(job).segments
+        segment = timeline.in_force(job, instant) or (segments[0] if segments else None)
+        return UTC if segment is None else timeline.zones.table(zone_name(segment.schedule), instant)
     except ItineraryError:
         return UTC
 
 
-def meant(timeline: Timeline, job: JobNumber, asked: Moment) -> Meant:
+def meant(timeline: Timeline, job: JobNumber, asked: Moment) -> IntendedInstant:
     """Return the instant that a time stands for."""
     if not asked.is_local:
-        return Meant(asked.seconds * MICROSECONDS)
+        return IntendedInstant(asked.seconds * MICROSECONDS)
     zone = zone_of(timeline, job, asked.seconds * MICROSECONDS)
     shown = instants_at(zone, AS_THE_CLOCK_SHOWS, asked.seconds)
     if not shown:
-        return Meant(instant_of(zone, asked) * MICROSECONDS, str(asked).replace("T", " "))
+        return IntendedInstant(instant_of(zone, asked) * MICROSECONDS, str(asked).replace("T", " "))
     due = [second for second in shown if isinstance(due_at(timeline, job, second * MICROSECONDS), Due)]
-    return Meant((due or shown)[0] * MICROSECONDS)
+    return IntendedInstant((due or shown)[0] * MICROSECONDS)
 
 
-def due_at(timeline: Timeline, job: JobNumber, instant: int) -> Due | Gap | None:
+def due_at(timeline: Timeline, job: JobNumber, instant: int) -> Due | UnknownRange | None:
     """Return the instant that a job expects at a time, a gap if that is unknown, or None."""
     if not EARLIEST <= instant // MICROSECONDS < LATEST:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from itinerary.explain.causes import Cause, Fate
+from itinerary.explain.causes import Cause, RunResult
 
 __all__ = ["Verdict"]
 
@@ -12,7 +12,7 @@ __all__ = ["Verdict"]
 class Verdict(NamedTuple):
     """The result, its cause, and the texts of the answer."""
 
-    fate: Fate
+    fate: RunResult
     cause: Cause
     headline: str
     """The sentence without its subject and its full stop: `ran on time`."""

@@ -18,16 +18,16 @@ cancels anything, and there is one node. The core applies timeouts: a task that 
 retried as its job says.
 """
 
-from itinerary.forecast.forecast import Foreseen, Outage, foresee, staged
+from itinerary.forecast.forecast import ForecastColumns, Outage, foresee, staged
 from itinerary.forecast.report import Forecast, occurrences, told
-from itinerary.forecast.task_durations import DEFAULT_TAKES, Takes, takes_in
+from itinerary.forecast.task_durations import DEFAULT_TAKES, TaskDurations, takes_in
 
 __all__ = [
     "DEFAULT_TAKES",
     "Forecast",
-    "Foreseen",
+    "ForecastColumns",
     "Outage",
-    "Takes",
+    "TaskDurations",
     "foresee",
     "occurrences",
     "staged",

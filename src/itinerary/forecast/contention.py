@@ -17,12 +17,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from itinerary.forecast.outcome_columns import NEVER, Course, Memory, Numbers, Together, Which, key_of
-from itinerary.forecast.simulator import Enough, Runs, Stage, Taken
+from itinerary.forecast.outcome_columns import (
+    NEVER,
+    ConcurrentRuns,
+    Numbers,
+    RunOutcomes,
+    SimulationCache,
+    Which,
+    key_of,
+)
+from itinerary.forecast.simulator import Enough, ForecastRuns, ForecastSimulator, Taken
 from itinerary.model.rows import OccurrenceRow
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["AllAlone", "Crowds"]
+__all__ = ["AllAlone", "Contention"]
 
 _HORIZON: Final = 3_600 * SECOND
 """The first look-ahead of a period: most are shorter, and an index of one hour is built quickly."""
@@ -40,22 +48,22 @@ class AllAlone(NamedTuple):
     """True if the run releases its slot and needs it again."""
 
 
-class Crowds:
+class Contention:
     """Runs with their outcomes: first as if slots were unlimited, then with the slots of the node."""
 
     def __init__(  # noqa: PLR0913 - all columns are needed
         self,
-        stage: Stage,
-        runs: Runs,
-        course: Course,
+        stage: ForecastSimulator,
+        runs: ForecastRuns,
+        outcomes: RunOutcomes,
         alone: AllAlone,
         *,
-        memory: Memory,
+        memory: SimulationCache,
         families: Numbers,
         groups: Numbers,
         delays: Numbers | None,
-        others: Course,
-        hear: Callable[[float], None],
+        others: RunOutcomes,
+        handle: Callable[[float], None],
     ) -> None:
         """Create the calculation.
 
@@ -71,18 +79,18 @@ class Crowds:
             others: Runs that take slots, and always get them in time.
             hear: Receives the progress, from 0 to 1.
         """
-        self._stage, self._runs, self._course, self._alone = stage, runs, course, alone
-        self._delays, self._hear = delays, hear
+        self._stage, self._runs, self._outcomes, self._alone = stage, runs, outcomes, alone
+        self._delays, self._handle = delays, handle
         self._places = np.searchsorted(alone.jobs, runs.jobs)
         running = others.starts != NEVER
         self._others = others.starts[running], others.ends[running]
-        self._longest = int((course.ends - runs.instants).max(initial=0))
+        self._longest = int((outcomes.ends - runs.instants).max(initial=0))
         """The longest time from an instant to the end of its run."""
         self._quiet = _Quiet(self, families, groups)
         self._known = memory.crowds
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> ForecastRuns:
         """The runs."""
         return self._runs
 
@@ -90,8 +98,8 @@ class Crowds:
         """Return which runs are not quiet by themselves, and until when: restless runs, and runs delayed by jitter."""
         restless = self._alone.is_restless[self._places]
         if self._delays is None:
-            return restless, self._course.ends
-        until = np.where(restless, self._course.ends, self._runs.instants + self._delays)
+            return restless, self._outcomes.ends
+        until = np.where(restless, self._outcomes.ends, self._runs.instants + self._delays)
         return restless | (self._delays > 0), until
 
     @property
@@ -99,17 +107,17 @@ class Crowds:
         """The outcome of an isolated run, by job."""
         return self._alone
 
-    def decide(self) -> Course:
+    def decide(self) -> RunOutcomes:
         """Return the outcomes of all runs."""
         if not len(self._runs):
-            return self._course
+            return self._outcomes
         crowded_at = self._crowded(slice(None))
         done_until = int(self._runs.instants[0]) - 1
         while (at := self._next(crowded_at, done_until)) is not None:
             first = self._quiet.begin(at, done_until)
             done_until = self._play(first)
-            self._hear(first / len(self._runs))
-        return self._course
+            self._handle(first / len(self._runs))
+        return self._outcomes
 
     # -- find the periods --------------------------------------------------------------------------------------------
 
@@ -118,7 +126,7 @@ class Crowds:
         instants = self._runs.instants
         low = int(np.searchsorted(instants, done_until - self._longest))
         high = int(np.searchsorted(instants, done_until, "right"))
-        reach = int(self._course.ends[low:high].max(initial=done_until))
+        reach = int(self._outcomes.ends[low:high].max(initial=done_until))
         if reach > done_until:
             high = int(np.searchsorted(instants, reach, "right"))
             nearby = self._crowded(slice(low, high))
@@ -133,7 +141,7 @@ class Crowds:
 
         A run that is skipped because of overlap counts too: the node needs a slot to decide that.
         """
-        starts, ends = self._course.starts[which], self._course.ends[which]
+        starts, ends = self._outcomes.starts[which], self._outcomes.ends[which]
         starts = np.where(starts == NEVER, ends, starts)
         if not len(starts):
             return starts
@@ -155,14 +163,14 @@ class Crowds:
         taken = self._taken(first, begin)
         crowd = self._remembered(first, taken) or self._played(first, taken)
         places = slice(first, first + crowd.size)
-        crowd.course.write(self._course, places, begin)
-        self._longest = max(self._longest, int((self._course.ends[places] - self._runs.instants[places]).max()))
+        crowd.outcomes.write(self._outcomes, places, begin)
+        self._longest = max(self._longest, int((self._outcomes.ends[places] - self._runs.instants[places]).max()))
         return begin + crowd.until
 
     def _taken(self, first: int, begin: int) -> _Taken:
         """Return the slots that other runs take from `begin` on: the first number, and the changes."""
         low = int(np.searchsorted(self._runs.instants, begin - self._longest))
-        starts, ends = self._course.starts[low:first], self._course.ends[low:first]
+        starts, ends = self._outcomes.starts[low:first], self._outcomes.ends[low:first]
         mine = ends[(starts != NEVER) & (starts < begin) & (ends > begin)]
         other_starts, other_ends = self._others
         near = (other_ends > begin) & (other_starts < begin + _HORIZON)
@@ -173,18 +181,18 @@ class Crowds:
         order = np.lexsort((steps, moments))
         return _Taken(len(mine) + int(before.sum()), moments[order], steps[order])
 
-    def _remembered(self, first: int, taken: _Taken) -> Together | None:
+    def _remembered(self, first: int, taken: _Taken) -> ConcurrentRuns | None:
         begin, instants = int(self._runs.instants[first]), self._runs.instants
         for (size, until), by_key in self._known[int(self._runs.jobs[first])].items():
             last = first + size
             if last > len(instants) or (last < len(instants) and instants[last] <= begin + until):
                 continue
             crowd = by_key.get(key_of(self._runs, self._delays, first, last) + taken.key(until))
-            if crowd is not None and self._quiet.is_after(first, crowd.course, begin, begin + until):
+            if crowd is not None and self._quiet.is_after(first, crowd.outcomes, begin, begin + until):
                 return crowd
         return None
 
-    def _played(self, first: int, taken: _Taken) -> Together:
+    def _played(self, first: int, taken: _Taken) -> ConcurrentRuns:
         begin, instants = int(self._runs.instants[first]), self._runs.instants
         near = int(np.searchsorted(instants, begin + _HORIZON, "right"))
         performance = self._stage.play(
@@ -193,19 +201,19 @@ class Crowds:
         if near < len(instants) and performance.size == near - first:
             runs = self._some(first, len(instants))
             performance = self._stage.play(runs, taken=taken.told(begin), is_enough=self._quiet.watching(first))
-        course = Course.of(performance, begin)
-        running = course.ends == NEVER
+        outcomes = RunOutcomes.of(performance, begin)
+        running = outcomes.ends == NEVER
         places = self._places[first : first + performance.size][running]
-        course.ends[running] = course.starts[running] + self._alone.lasting[places]
-        course.states[running] = self._alone.states[places]
-        crowd = Together(performance.until - begin, course)
+        outcomes.ends[running] = outcomes.starts[running] + self._alone.lasting[places]
+        outcomes.states[running] = self._alone.states[places]
+        crowd = ConcurrentRuns(performance.until - begin, outcomes)
         key = key_of(self._runs, self._delays, first, first + performance.size) + taken.key(crowd.until)
         by_size = self._known[int(self._runs.jobs[first])].setdefault((performance.size, crowd.until), {})
         by_size[key] = crowd
         return crowd
 
-    def _some(self, first: int, last: int) -> Runs:
-        return Runs(self._runs.jobs[first:last], self._runs.instants[first:last])
+    def _some(self, first: int, last: int) -> ForecastRuns:
+        return ForecastRuns(self._runs.jobs[first:last], self._runs.instants[first:last])
 
 
 class _Taken(NamedTuple):
@@ -230,7 +238,7 @@ class _Taken(NamedTuple):
 class _Quiet:
     """The instants at which no run waits and no family has overlapping runs. Simulations begin and end there."""
 
-    def __init__(self, crowds: Crowds, families: Numbers, groups: Numbers) -> None:
+    def __init__(self, crowds: Contention, families: Numbers, groups: Numbers) -> None:
         self._runs, self._alone = crowds.runs, crowds.alone
         self._next_of_family = _next_of(families, self._runs.instants)
         self._low, self._high = self._chains(groups, *crowds.unquiet())
@@ -265,11 +273,11 @@ class _Quiet:
         place = int(np.searchsorted(self._low, moment, "right")) - 1
         return place < 0 or int(self._high[place]) <= moment
 
-    def is_after(self, first: int, course: Course, begin: int, moment: int) -> bool:
+    def is_after(self, first: int, outcomes: RunOutcomes, begin: int, moment: int) -> bool:
         """True if an instant is quiet after runs with these outcomes."""
         if not self._is_between_chains(moment):
             return False
-        ends = course.ends + begin
+        ends = outcomes.ends + begin
         touches = self._next_of_family[first : first + len(ends)] <= ends
         return not (touches & (ends > moment)).any()
 

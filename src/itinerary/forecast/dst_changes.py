@@ -21,10 +21,10 @@ from itinerary.schedules import Schedule, enumerate_many
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.zones import UTC, Zone
 
-__all__ = ["Affected", "Night", "nights_in"]
+__all__ = ["AffectedJob", "ClockChange", "nights_in"]
 
 
-class Affected(msgspec.Struct, frozen=True):
+class AffectedJob(msgspec.Struct, frozen=True):
     """A job with a time in a clock change."""
 
     job: str
@@ -35,7 +35,7 @@ class Affected(msgspec.Struct, frozen=True):
     what: str
 
 
-class Night(msgspec.Struct, frozen=True):
+class ClockChange(msgspec.Struct, frozen=True):
     """A clock change of a zone."""
 
     zone: str
@@ -43,7 +43,7 @@ class Night(msgspec.Struct, frozen=True):
     """The instant, in microseconds since the epoch."""
     forward: int
     """The shift in seconds; negative if the clock goes back."""
-    jobs: tuple[Affected, ...]
+    jobs: tuple[AffectedJob, ...]
 
 
 class _Job(NamedTuple):
@@ -51,7 +51,7 @@ class _Job(NamedTuple):
     schedule: Schedule
 
 
-def nights_in(timeline: Timeline, start: int, end: int) -> tuple[Night, ...]:
+def nights_in(timeline: Timeline, start: int, end: int) -> tuple[ClockChange, ...]:
     """Return the clock changes in `[start, end)` of all zones that jobs use, in order."""
     by_zone: dict[str, list[_Job]] = {}
     for number, row in timeline.jobs.items():
@@ -75,7 +75,7 @@ def _changes(zone: Zone, start: int, end: int) -> list[int]:
     return [place for place in range(max(int(low), 1), int(high)) if offsets[place] != offsets[place - 1]]
 
 
-def _night(zone: Zone, place: int, jobs: Sequence[_Job]) -> Night:
+def _night(zone: Zone, place: int, jobs: Sequence[_Job]) -> ClockChange:
     at, before, after = zone.starts[place], zone.offsets[place - 1], zone.offsets[place]
     low, high = sorted((at + before, at + after))
     schedules = [job.schedule for job in jobs]
@@ -91,10 +91,10 @@ def _night(zone: Zone, place: int, jobs: Sequence[_Job]) -> Night:
         is_unchanged = np.array_equal(instants, np.sort(unchanged_at[unchanged == row]))
         if after > before and not is_unchanged:
             runs = int((instants == at * SECOND).sum())
-            affected.append(Affected(jobs[row].name, count, runs, _left_out(count, runs)))
+            affected.append(AffectedJob(jobs[row].name, count, runs, _left_out(count, runs)))
         elif after < before and not (is_unchanged and len(instants) == 2 * count):
-            affected.append(Affected(jobs[row].name, count, len(instants), _twice(count, len(instants))))
-    return Night(zone.name, at * SECOND, after - before, tuple(sorted(affected, key=lambda one: one.job)))
+            affected.append(AffectedJob(jobs[row].name, count, len(instants), _twice(count, len(instants))))
+    return ClockChange(zone.name, at * SECOND, after - before, tuple(sorted(affected, key=lambda one: one.job)))
 
 
 def _left_out(readings: int, runs: int) -> str:

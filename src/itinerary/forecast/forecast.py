@@ -18,25 +18,25 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from itinerary.core.recovery.strategies import overlap_of_recovery
-from itinerary.core.timeline.expected import Gap
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.expected import UnknownRange
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.errors import ConfigError, WindowError
-from itinerary.forecast.isolated_runs import Episodes, family_numbers
-from itinerary.forecast.outcome_columns import CODES, NEVER, Course, Memory, Numbers, Which
-from itinerary.forecast.simulator import Backlog, Enough, Runs, Stage
-from itinerary.forecast.task_durations import Takes
+from itinerary.forecast.isolated_runs import IsolatedRuns, family_numbers
+from itinerary.forecast.outcome_columns import CODES, NEVER, Numbers, RunOutcomes, SimulationCache, Which
+from itinerary.forecast.simulator import Enough, ForecastRuns, ForecastSimulator, RecoveryBacklog
+from itinerary.forecast.task_durations import TaskDurations
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.paging import read_timeline
 from itinerary.stores.store import EngineStore
 
-__all__ = ["INSTANTS_MAX", "Foreseen", "Outage", "foresee", "staged"]
+__all__ = ["INSTANTS_MAX", "ForecastColumns", "Outage", "foresee", "staged"]
 
 INSTANTS_MAX: Final = 10_000_000
 _PIECE: Final = 86_400 * SECOND
@@ -49,18 +49,18 @@ class Outage(NamedTuple):
     end: int
 
 
-class Foreseen(NamedTuple):
+class ForecastColumns(NamedTuple):
     """The outcomes of all instants in a window: a row for each occurrence, by instant and then by job."""
 
     start: int
     end: int
     jobs: Numbers
     instants: Numbers
-    course: Course
+    outcomes: RunOutcomes
     is_recovery: Which
     counts: Numbers
     """The number of instants of each row: more than one for a compressed run or a collapsed range."""
-    gaps: tuple[Gap, ...]
+    gaps: tuple[UnknownRange, ...]
     made_up_at: tuple[int, ...]
     """The end of recovery after each outage."""
 
@@ -69,25 +69,25 @@ class Foreseen(NamedTuple):
 
 
 async def staged(
-    register: Callable[[Store], Awaitable[None]], start: int, *, settings: Settings, takes: Takes
-) -> Stage:
+    register: Callable[[Store], Awaitable[None]], start: int, *, settings: Settings, takes: TaskDurations
+) -> ForecastSimulator:
     """Return a simulator with the jobs that `register` registers at `start`."""
     engine = MemoryEngine(lambda: start)
     store = EngineStore(engine)
     await store.open()
     await register(store)
     node = await store.join("forecast", "forecast", "{}")
-    plans = PlanBook(await read_timeline(store.read), shares=settings.limits)
-    return Stage(engine, node, plans, settings=settings, takes=takes)
+    plans = PlanCache(await read_timeline(store.read), shares=settings.limits)
+    return ForecastSimulator(engine, node, plans, settings=settings, takes=takes)
 
 
 def foresee(
-    stage: Stage,
+    stage: ForecastSimulator,
     start: int,
     end: int,
     outages: Sequence[Outage] = (),
-    hear: Callable[[float], None] = lambda _: None,
-) -> Foreseen:
+    handle: Callable[[float], None] = lambda _: None,
+) -> ForecastColumns:
     """Return the outcomes of all instants in `[start, end)`.
 
     Args:
@@ -101,21 +101,21 @@ def foresee(
     runs, gaps = _expected(stage, start, end)
     parts: list[_Part] = []
     made_up_at: list[int] = []
-    backlog: Backlog | None = None
-    memory = Memory()
+    backlog: RecoveryBacklog | None = None
+    memory = SimulationCache()
     bounds = [start, *(bound for outage in outages for bound in outage), end]
     for number, (since, until) in enumerate(zip(bounds[0::2], bounds[1::2], strict=True)):
         low, high = np.searchsorted(runs.instants, (since, until)).tolist()
-        some = Runs(runs.jobs[low:high], runs.instants[low:high])
-        part = _Segment(stage, some, memory, lambda done: hear((low + done * (high - low)) / max(len(runs), 1)))  # noqa: B023 - called in this iteration
+        some = ForecastRuns(runs.jobs[low:high], runs.instants[low:high])
+        part = _Segment(stage, some, memory, lambda done: handle((low + done * (high - low)) / max(len(runs), 1)))  # noqa: B023 - called in this iteration
         if backlog is not None:
             made_up_at.append(part.make_up(backlog))
-        part.go_on()
+        part.proceed()
         if number < len(outages):
-            backlog = Backlog(*outages[number], part.cut_off(until))
+            backlog = RecoveryBacklog(*outages[number], part.cut_off(until))
         parts.append(part.result())
     whole = _joined(parts)
-    return Foreseen(start, end, *whole, gaps, tuple(made_up_at))
+    return ForecastColumns(start, end, *whole, gaps, tuple(made_up_at))
 
 
 def _checked(outages: Sequence[Outage], start: int, end: int) -> list[Outage]:
@@ -129,10 +129,10 @@ def _checked(outages: Sequence[Outage], start: int, end: int) -> list[Outage]:
     return found
 
 
-def _expected(stage: Stage, start: int, end: int) -> tuple[Runs, tuple[Gap, ...]]:
+def _expected(stage: ForecastSimulator, start: int, end: int) -> tuple[ForecastRuns, tuple[UnknownRange, ...]]:
     jobs: list[Numbers] = []
     instants: list[Numbers] = []
-    gaps: list[Gap] = []
+    gaps: list[UnknownRange] = []
     count = 0
     for since in range(start, end, _PIECE):
         expected = stage.plans.timeline.expected(since, min(since + _PIECE, end))
@@ -145,7 +145,7 @@ def _expected(stage: Stage, start: int, end: int) -> tuple[Runs, tuple[Gap, ...]
             raise WindowError(f"more than {INSTANTS_MAX:,} instants are due in that time; simulate a shorter one")
     all_jobs, all_instants = np.concatenate(jobs), np.concatenate(instants)
     order = np.lexsort((all_jobs, all_instants))
-    return Runs(all_jobs[order], all_instants[order]), tuple(dict.fromkeys(gaps))
+    return ForecastRuns(all_jobs[order], all_instants[order]), tuple(dict.fromkeys(gaps))
 
 
 class _Part(NamedTuple):
@@ -153,7 +153,7 @@ class _Part(NamedTuple):
 
     jobs: Numbers
     instants: Numbers
-    course: Course
+    outcomes: RunOutcomes
     is_recovery: Which
     counts: Numbers
 
@@ -161,35 +161,37 @@ class _Part(NamedTuple):
 class _Segment:
     """A time in which a node runs."""
 
-    def __init__(self, stage: Stage, runs: Runs, memory: Memory, hear: Callable[[float], None]) -> None:
-        self._stage, self._runs, self._memory, self._hear = stage, runs, memory, hear
+    def __init__(
+        self, stage: ForecastSimulator, runs: ForecastRuns, memory: SimulationCache, handle: Callable[[float], None]
+    ) -> None:
+        self._stage, self._runs, self._memory, self._handle = stage, runs, memory, handle
         self._first = 0
         """The position of the first run after recovery; recovery includes the earlier ones."""
         none = np.zeros(0, np.int64)
-        self._made = _Part(none, none, Course.empty(0), none.astype(np.bool_), none)
-        self._live = Course.empty(0)
+        self._made = _Part(none, none, RunOutcomes.empty(0), none.astype(np.bool_), none)
+        self._live = RunOutcomes.empty(0)
         self._gone = np.zeros(0, np.bool_)
 
-    def make_up(self, backlog: Backlog) -> int:
+    def make_up(self, backlog: RecoveryBacklog) -> int:
         """Simulate the recovery from an outage, and return its end."""
         performance = self._stage.play(self._runs, backlog=backlog, is_enough=self._is_made_up())
         rows = performance.rows
         self._first = performance.size
-        course = Course.of(performance, 0)
-        running = np.flatnonzero(course.ends == NEVER)
+        outcomes = RunOutcomes.of(performance, 0)
+        running = np.flatnonzero(outcomes.ends == NEVER)
         for place in running.tolist():
             alone = self._stage.alone(rows[place].job)
-            course.ends[place] = course.starts[place] + alone.lasting
-            course.states[place] = CODES[alone.state]
+            outcomes.ends[place] = outcomes.starts[place] + alone.lasting
+            outcomes.states[place] = CODES[alone.state]
         is_recovery = np.array([row.is_recovery for row in rows], np.bool_)
         self._made = _Part(
             np.array([row.job for row in rows], np.int64),
             np.array([row.instant for row in rows], np.int64),
-            course,
+            outcomes,
             is_recovery,
             np.array([1 if row.window is None else row.window.count for row in rows], np.int64),
         )
-        return int(course.ends[is_recovery].max(initial=backlog.end))
+        return int(outcomes.ends[is_recovery].max(initial=backlog.end))
 
     def _is_made_up(self) -> Enough:
         """Return the predicate that ends recovery: no backlog is left, and no family has overlapping runs."""
@@ -212,22 +214,22 @@ class _Segment:
 
         return is_enough
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         """Simulate the runs after recovery."""
-        rest = Runs(self._runs.jobs[self._first :], self._runs.instants[self._first :])
-        self._live = Episodes(
-            self._stage, rest, memory=self._memory, others=self._made.course, hear=self._hear
+        rest = ForecastRuns(self._runs.jobs[self._first :], self._runs.instants[self._first :])
+        self._live = IsolatedRuns(
+            self._stage, rest, memory=self._memory, others=self._made.outcomes, handle=self._handle
         ).decide()
 
-    def cut_off(self, at: int) -> tuple[Wanted, ...]:
+    def cut_off(self, at: int) -> tuple[ClaimRequest, ...]:
         """End the node: orphan its runs, and return the claims that the next start must recover."""
         rest = self._all()
-        starts, ends, states = rest.course
+        starts, ends, states = rest.outcomes
         wanted = []
         gone = np.zeros(len(rest.jobs), np.bool_)
         for place in np.flatnonzero(ends > at).tolist():
             plan = self._stage.plan(JobNumber(int(rest.jobs[place])))
-            config = plan.terms.config.job
+            config = plan.start_config.config.job
             has_begun = starts[place] != NEVER and starts[place] < at
             is_again = config.on_orphan.reruns
             ends[place] = at
@@ -240,7 +242,7 @@ class _Segment:
                 instant = int(rest.instants[place])
                 waits = overlap_of_recovery(config.overlap).queues
                 wanted.append(
-                    Wanted(
+                    ClaimRequest(
                         Key(instant, plan.number, Kind.SCHEDULED),
                         plan.version,
                         plan.due_at(instant),
@@ -258,16 +260,16 @@ class _Segment:
         made = self._made
         jobs = np.concatenate([made.jobs, self._runs.jobs[self._first :]])
         instants = np.concatenate([made.instants, self._runs.instants[self._first :]])
-        pairs = zip(made.course, self._live, strict=True)
-        course = Course(*(np.concatenate(pair) for pair in pairs))
+        pairs = zip(made.outcomes, self._live, strict=True)
+        outcomes = RunOutcomes(*(np.concatenate(pair) for pair in pairs))
         self._made = _Part(
             jobs,
             instants,
-            course,
+            outcomes,
             np.concatenate([made.is_recovery, np.zeros(live, np.bool_)]),
             np.concatenate([made.counts, np.ones(live, np.int64)]),
         )
-        self._live, self._first = Course.empty(0), len(self._runs)
+        self._live, self._first = RunOutcomes.empty(0), len(self._runs)
         return self._made
 
     def result(self) -> _Part:
@@ -276,19 +278,21 @@ class _Segment:
         if not self._gone.any():
             return whole
         keep = ~self._gone
-        course = Course(*(column[keep] for column in whole.course))
-        return _Part(whole.jobs[keep], whole.instants[keep], course, whole.is_recovery[keep], whole.counts[keep])
+        outcomes = RunOutcomes(*(column[keep] for column in whole.outcomes))
+        return _Part(whole.jobs[keep], whole.instants[keep], outcomes, whole.is_recovery[keep], whole.counts[keep])
 
 
 def _joined(parts: Sequence[_Part]) -> _Part:
     jobs = np.concatenate([part.jobs for part in parts])
     instants = np.concatenate([part.instants for part in parts])
     order = np.lexsort((jobs, instants))
-    course = Course(*(np.concatenate(columns)[order] for columns in zip(*(part.course for part in parts), strict=True)))
+    outcomes = RunOutcomes(
+        *(np.concatenate(columns)[order] for columns in zip(*(part.outcomes for part in parts), strict=True))
+    )
     return _Part(
         jobs[order],
         instants[order],
-        course,
+        outcomes,
         np.concatenate([part.is_recovery for part in parts])[order],
         np.concatenate([part.counts for part in parts])[order],
     )

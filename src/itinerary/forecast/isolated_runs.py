@@ -24,13 +24,21 @@ from typing import Final
 
 import numpy as np
 
-from itinerary.forecast.contention import AllAlone, Crowds
-from itinerary.forecast.outcome_columns import CODES, Course, Memory, Numbers, Together, Which, key_of
-from itinerary.forecast.simulator import Runs, Stage
+from itinerary.forecast.contention import AllAlone, Contention
+from itinerary.forecast.outcome_columns import (
+    CODES,
+    ConcurrentRuns,
+    Numbers,
+    RunOutcomes,
+    SimulationCache,
+    Which,
+    key_of,
+)
+from itinerary.forecast.simulator import ForecastRuns, ForecastSimulator
 from itinerary.model.rows import JobNumber
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Episodes"]
+__all__ = ["IsolatedRuns"]
 
 _CUT_ROUNDS: Final = 12
 """The number of rounds after which runs that were simulated together stay together, so that the loop ends."""
@@ -40,17 +48,17 @@ _BEFORE_CROWDS: Final = 0.3
 """The progress that is reported before contention is simulated."""
 
 
-class Episodes:
+class IsolatedRuns:
     """Runs and their outcomes."""
 
     def __init__(
         self,
-        stage: Stage,
-        runs: Runs,
+        stage: ForecastSimulator,
+        runs: ForecastRuns,
         *,
-        memory: Memory | None = None,
-        others: Course | None = None,
-        hear: Callable[[float], None] = lambda _: None,
+        memory: SimulationCache | None = None,
+        others: RunOutcomes | None = None,
+        handle: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Create the calculation.
 
@@ -61,23 +69,23 @@ class Episodes:
             others: Other active runs, which take slots.
             hear: Receives the progress, from 0 to 1.
         """
-        self._stage, self._runs, self._hear = stage, runs, hear
-        self._others = Course.empty(0) if others is None else others
-        self.course = Course.empty(len(runs))
+        self._stage, self._runs, self._handle = stage, runs, handle
+        self._others = RunOutcomes.empty(0) if others is None else others
+        self.outcomes = RunOutcomes.empty(len(runs))
         self._jobs, self._places = np.unique(runs.jobs, return_inverse=True)
         self._families = family_numbers(stage, self._jobs)
         self._delays = _delays(stage, runs, self._jobs, self._places)
         self._group = np.arange(len(runs))
         """The episode of each run, as the position of its first run."""
-        self._memory = Memory() if memory is None else memory
+        self._memory = SimulationCache() if memory is None else memory
 
-    def decide(self) -> Course:
+    def decide(self) -> RunOutcomes:
         """Return the outcomes of all runs."""
         if len(self._runs):
             alone = self._each_alone()
             self._families_together()
             self._all_together(alone)
-        return self.course
+        return self.outcomes
 
     # -- isolated jobs -----------------------------------------------------------------------------------------------
 
@@ -90,9 +98,9 @@ class Episodes:
             np.array([one.is_restless for one in found]),
         )
         starts = self._runs.instants if self._delays is None else self._runs.instants + self._delays
-        self.course.starts[:] = starts
-        self.course.ends[:] = starts + alone.lasting[self._places]
-        self.course.states[:] = alone.states[self._places]
+        self.outcomes.starts[:] = starts
+        self.outcomes.ends[:] = starts + alone.lasting[self._places]
+        self.outcomes.states[:] = alone.states[self._places]
         return alone
 
     # -- families ----------------------------------------------------------------------------------------------------
@@ -110,12 +118,12 @@ class Episodes:
                 return
             for number, group in enumerate(touching):
                 self._play_together(group, is_cut=rounds <= _CUT_ROUNDS)
-                self._hear(_BEFORE_CROWDS * number / len(touching))
+                self._handle(_BEFORE_CROWDS * number / len(touching))
 
     def _touching(self, order: Numbers, families: Numbers) -> list[Numbers]:
         """Return the overlapping runs of each family that are not all in one episode."""
         begin = int(self._runs.instants[0])
-        starts, ends = self._runs.instants[order] - begin, self.course.ends[order] - begin
+        starts, ends = self._runs.instants[order] - begin, self.outcomes.ends[order] - begin
         # Put the families one after the other on one axis, far enough apart that no end reaches into the next.
         offsets = families * (int(ends.max()) + 1)
         reached = np.maximum.accumulate(ends + offsets)
@@ -127,17 +135,17 @@ class Episodes:
         return [order[first:last] for first, last in zip(firsts[several], lasts[several], strict=True)]
 
     def _play_together(self, members: Numbers, *, is_cut: bool) -> None:
-        runs = Runs(self._runs.jobs[members], self._runs.instants[members])
+        runs = ForecastRuns(self._runs.jobs[members], self._runs.instants[members])
         delays = None if self._delays is None else self._delays[members]
         first = 0
         while first < len(members):
             episode = self._remembered(runs, delays, first) or self._played(runs, delays, first)
             places = members[first : first + episode.size]
-            episode.course.write(self.course, places, int(runs.instants[first]))
+            episode.outcomes.write(self.outcomes, places, int(runs.instants[first]))
             self._group[places] = places[0] if is_cut else members[0]
             first += episode.size
 
-    def _remembered(self, runs: Runs, delays: Numbers | None, first: int) -> Together | None:
+    def _remembered(self, runs: ForecastRuns, delays: Numbers | None, first: int) -> ConcurrentRuns | None:
         """Return the cached outcome of the same runs, if no other run follows before their end."""
         since = runs.instants[first]
         for size, by_key in self._memory.families[int(runs.jobs[first])].items():
@@ -149,10 +157,10 @@ class Episodes:
                 return episode
         return None
 
-    def _played(self, runs: Runs, delays: Numbers | None, first: int) -> Together:
+    def _played(self, runs: ForecastRuns, delays: Numbers | None, first: int) -> ConcurrentRuns:
         performance = self._stage.play(runs, first)
-        course = Course.of(performance, int(runs.instants[first]))
-        episode = Together(int(course.ends.max()), course)
+        outcomes = RunOutcomes.of(performance, int(runs.instants[first]))
+        episode = ConcurrentRuns(int(outcomes.ends.max()), outcomes)
         key = key_of(runs, delays, first, first + episode.size)
         self._memory.families[int(runs.jobs[first])].setdefault(episode.size, {})[key] = episode
         return episode
@@ -162,22 +170,22 @@ class Episodes:
     def _all_together(self, alone: AllAlone) -> None:
         apart = self._endless()
         joint = np.flatnonzero(~apart)
-        crowds = Crowds(
+        crowds = Contention(
             self._stage,
-            Runs(self._runs.jobs[joint], self._runs.instants[joint]),
-            Course(*(column[joint] for column in self.course)),
+            ForecastRuns(self._runs.jobs[joint], self._runs.instants[joint]),
+            RunOutcomes(*(column[joint] for column in self.outcomes)),
             alone,
             memory=self._memory,
             families=self._families[self._places[joint]],
             groups=self._group[joint],
             delays=None if self._delays is None else self._delays[joint],
-            others=Course(
-                *(np.concatenate(pair) for pair in zip((c[apart] for c in self.course), self._others, strict=True))
+            others=RunOutcomes(
+                *(np.concatenate(pair) for pair in zip((c[apart] for c in self.outcomes), self._others, strict=True))
             ),
-            hear=lambda part: self._hear(_BEFORE_CROWDS + (1 - _BEFORE_CROWDS) * part),
+            handle=lambda part: self._handle(_BEFORE_CROWDS + (1 - _BEFORE_CROWDS) * part),
         )
-        course = crowds.decide()
-        for column, found in zip(self.course, course, strict=True):
+        outcomes = crowds.decide()
+        for column, found in zip(self.outcomes, outcomes, strict=True):
             column[joint] = found
 
     def _endless(self) -> Which:
@@ -188,14 +196,14 @@ class Episodes:
         return endless[self._group]
 
 
-def family_numbers(stage: Stage, jobs: Numbers) -> Numbers:
+def family_numbers(stage: ForecastSimulator, jobs: Numbers) -> Numbers:
     """Return the family of each job; 0 for a job that affects no other run, not even its own."""
     families = np.zeros(len(jobs), np.int64)
     by_limit: dict[str, int] = {}
     for place, number in enumerate(jobs.tolist()):
-        terms = stage.plan(JobNumber(number)).terms
-        names = [limit.name for limit in terms.limits]
-        if not names and terms.config.job.overlap.is_parallel:
+        start_config = stage.plan(JobNumber(number)).start_config
+        names = [limit.name for limit in start_config.limits]
+        if not names and start_config.config.job.overlap.is_parallel:
             continue
         joined = {by_limit[name] for name in names if name in by_limit}
         family = min(joined, default=place + 1)
@@ -207,7 +215,7 @@ def family_numbers(stage: Stage, jobs: Numbers) -> Numbers:
     return families
 
 
-def _delays(stage: Stage, runs: Runs, jobs: Numbers, places: Numbers) -> Numbers | None:
+def _delays(stage: ForecastSimulator, runs: ForecastRuns, jobs: Numbers, places: Numbers) -> Numbers | None:
     """Return the delay of each run after its instant; None if all are due on time."""
     plans = [stage.plan(JobNumber(number)) for number in jobs.tolist()]
     shaken = np.array([plan.jitters for plan in plans], np.bool_)

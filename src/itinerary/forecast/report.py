@@ -9,19 +9,29 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from itinerary.core.recovery.strategies import Missing, Policy, recovered
-from itinerary.forecast.dst_changes import Night, nights_in
-from itinerary.forecast.forecast import Foreseen, Outage
+from itinerary.core.recovery.strategies import MissingInstants, RecoveryTerms, recovered
+from itinerary.forecast.dst_changes import ClockChange, nights_in
+from itinerary.forecast.forecast import ForecastColumns, Outage
 from itinerary.forecast.outcome_columns import CODES, NEVER, STATES, Numbers
-from itinerary.forecast.simulator import Stage
-from itinerary.forecast.task_durations import Takes
+from itinerary.forecast.simulator import ForecastSimulator
+from itinerary.forecast.task_durations import TaskDurations
 from itinerary.model.policies import Overlap, Recovery
 from itinerary.model.rows import JobNumber
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["Forecast", "Load", "Occurrence", "OutageTold", "Overlaps", "Recovered", "Waits", "occurrences", "told"]
+__all__ = [
+    "Forecast",
+    "ForecastOccurrence",
+    "Load",
+    "OutageTold",
+    "Overlaps",
+    "Recovered",
+    "Waits",
+    "occurrences",
+    "told",
+]
 
 _MINUTE: Final = 60 * SECOND
 _CHART_PARTS: Final = 48
@@ -105,7 +115,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     load: Load
     overlaps: tuple[Overlaps, ...]
     waits: tuple[Waits, ...]
-    nights: tuple[Night, ...]
+    nights: tuple[ClockChange, ...]
     outages: tuple[OutageTold, ...]
     assumed: int
     """The number of jobs of unknown duration."""
@@ -114,7 +124,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[str, ...]
 
 
-class Occurrence(msgspec.Struct, frozen=True):
+class ForecastOccurrence(msgspec.Struct, frozen=True):
     """A forecast occurrence."""
 
     job: str
@@ -125,21 +135,21 @@ class Occurrence(msgspec.Struct, frozen=True):
     is_recovery: bool
 
 
-def occurrences(stage: Stage, found: Foreseen) -> list[Occurrence]:
+def occurrences(stage: ForecastSimulator, found: ForecastColumns) -> list[ForecastOccurrence]:
     """Return the forecast occurrences, one by one."""
     names = {number: row.name for number, row in stage.plans.timeline.jobs.items()}
-    columns = (found.jobs, found.instants, found.course.states, found.course.starts, found.course.ends)
+    columns = (found.jobs, found.instants, found.outcomes.states, found.outcomes.starts, found.outcomes.ends)
     rows = zip(*(column.tolist() for column in columns), found.is_recovery.tolist(), strict=True)
     return [
-        Occurrence(names[job], instant, STATES[state], None if start == NEVER else start, end, is_recovery)
+        ForecastOccurrence(names[job], instant, STATES[state], None if start == NEVER else start, end, is_recovery)
         for job, instant, state, start, end, is_recovery in rows
     ]
 
 
-def told(stage: Stage, found: Foreseen, outages: Sequence[Outage], takes: Takes) -> Forecast:
+def told(stage: ForecastSimulator, found: ForecastColumns, outages: Sequence[Outage], takes: TaskDurations) -> Forecast:
     """Return the report of a forecast."""
     timeline = stage.plans.timeline
-    states, counts = np.unique(found.course.states, return_counts=True)
+    states, counts = np.unique(found.outcomes.states, return_counts=True)
     assumed = sum(takes.source(stage.plan(number)) == "assumed" for number in timeline.jobs)
     return Forecast(
         start=shown_instant(found.start),
@@ -164,11 +174,11 @@ def told(stage: Stage, found: Foreseen, outages: Sequence[Outage], takes: Takes)
 # -- load ------------------------------------------------------------------------------------------------------------
 
 
-def _load(stage: Stage, found: Foreseen) -> Load:
-    begun = found.course.starts != NEVER
+def _load(stage: ForecastSimulator, found: ForecastColumns) -> Load:
+    begun = found.outcomes.starts != NEVER
     first = found.start // _MINUTE
-    starts = found.course.starts[begun] // _MINUTE - first
-    ends = np.maximum((found.course.ends[begun] - 1) // _MINUTE - first, starts)
+    starts = found.outcomes.starts[begun] // _MINUTE - first
+    ends = np.maximum((found.outcomes.ends[begun] - 1) // _MINUTE - first, starts)
     minutes = max(-(-found.end // _MINUTE) - first, int(ends.max(initial=0)) + 1)
     changes = np.bincount(starts, minlength=minutes + 1) - np.bincount(ends + 1, minlength=minutes + 1)
     under_way = np.cumsum(changes)[:minutes]
@@ -178,7 +188,7 @@ def _load(stage: Stage, found: Foreseen) -> Load:
     return Load(
         peak=int(under_way[peak]),
         peak_at=shown_instant((first + peak) * _MINUTE),
-        at_once=_at_once(found.course.starts[begun], found.course.ends[begun]),
+        at_once=_at_once(found.outcomes.starts[begun], found.outcomes.ends[begun]),
         p95=float(np.percentile(under_way, _P95)),
         busiest_minute=shown_instant((first + busiest) * _MINUTE),
         starts_in_it=int(beginning[busiest]),
@@ -197,28 +207,28 @@ def _at_once(starts: Numbers, ends: Numbers) -> int:
 # -- overlaps and waits ----------------------------------------------------------------------------------------------
 
 
-def _by_job(found: Foreseen) -> list[tuple[JobNumber, Numbers]]:
+def _by_job(found: ForecastColumns) -> list[tuple[JobNumber, Numbers]]:
     order = np.lexsort((found.instants, found.jobs))
     bounds = np.flatnonzero(np.diff(found.jobs[order])) + 1
     return [(JobNumber(int(found.jobs[rows[0]])), rows) for rows in np.split(order, bounds) if len(rows)]
 
 
-def _after_itself(found: Foreseen, rows: Numbers) -> Numbers:
+def _after_itself(found: ForecastColumns, rows: Numbers) -> Numbers:
     """Return which runs of a job are due while an earlier one is active."""
-    starts, ends = found.course.starts[rows], found.course.ends[rows]
+    starts, ends = found.outcomes.starts[rows], found.outcomes.ends[rows]
     reached = np.maximum.accumulate(np.where(starts == NEVER, 0, ends))
     return rows[1:][(found.instants[rows][1:] < reached[:-1]) & ~found.is_recovery[rows][1:]]
 
 
-def _overlaps(stage: Stage, found: Foreseen) -> tuple[Overlaps, ...]:
+def _overlaps(stage: ForecastSimulator, found: ForecastColumns) -> tuple[Overlaps, ...]:
     told_of = []
     for job, rows in _by_job(found):
         touching = _after_itself(found, rows)
         if not len(touching):
             continue
         plan = stage.plan(job)
-        overlap = plan.terms.config.job.overlap
-        states = found.course.states[touching]
+        overlap = plan.start_config.config.job.overlap
+        states = found.outcomes.states[touching]
         skipped = int((states == CODES[OccurrenceState.SKIPPED]).sum())
         match overlap:
             case Overlap.SKIP:
@@ -226,10 +236,10 @@ def _overlaps(stage: Stage, found: Foreseen) -> tuple[Overlaps, ...]:
             case Overlap.ALLOW:
                 what = "run side by side"
             case Overlap.QUEUE:
-                waits = (found.course.starts[touching] - found.instants[touching]).max(initial=0) / SECOND
+                waits = (found.outcomes.starts[touching] - found.instants[touching]).max(initial=0) / SECOND
                 what = f"wait in line, the longest {waits:,.0f} s" + (f"; {skipped} skipped" if skipped else "")
             case Overlap.REPLACE:
-                ended = int((found.course.states[rows] == CODES[OccurrenceState.CANCELLED]).sum())
+                ended = int((found.outcomes.states[rows] == CODES[OccurrenceState.CANCELLED]).sum())
                 what = f"{ended} ended by the next"
             case _:
                 assert_never(overlap)
@@ -237,7 +247,7 @@ def _overlaps(stage: Stage, found: Foreseen) -> tuple[Overlaps, ...]:
     return tuple(sorted(told_of, key=lambda one: (-one.count, one.job)))
 
 
-def _waits(stage: Stage, found: Foreseen) -> tuple[Waits, ...]:
+def _waits(stage: ForecastSimulator, found: ForecastColumns) -> tuple[Waits, ...]:
     told_of = []
     for job, rows in _by_job(found):
         behind_itself = set(_after_itself(found, rows).tolist())
@@ -245,7 +255,7 @@ def _waits(stage: Stage, found: Foreseen) -> tuple[Waits, ...]:
         due = found.instants[rows]
         if plan.jitters:
             due = np.array([plan.due_at(instant) for instant in due.tolist()])
-        waits = np.where(found.is_recovery[rows], 0, found.course.starts[rows] - due)
+        waits = np.where(found.is_recovery[rows], 0, found.outcomes.starts[rows] - due)
         waiting = [place for place in np.flatnonzero(waits > 0).tolist() if int(rows[place]) not in behind_itself]
         if waiting:
             longest = max(waiting, key=lambda place: waits[place])
@@ -263,7 +273,7 @@ def _waits(stage: Stage, found: Foreseen) -> tuple[Waits, ...]:
 # -- outages ---------------------------------------------------------------------------------------------------------
 
 
-def _outage(stage: Stage, found: Foreseen, outage: Outage, made_up_at: int) -> OutageTold:
+def _outage(stage: ForecastSimulator, found: ForecastColumns, outage: Outage, made_up_at: int) -> OutageTold:
     timeline = stage.plans.timeline
     expected = timeline.expected(outage.start, outage.end)
     totals = {strategy: Recovered(strategy=strategy, runs=0, missed=0) for strategy in Recovery}
@@ -271,13 +281,13 @@ def _outage(stage: Stage, found: Foreseen, outage: Outage, made_up_at: int) -> O
     for job in np.unique(expected.jobs).tolist():
         instants = expected.instants[(expected.jobs == job) & expected.is_to_run]
         plan = stage.plan(JobNumber(job))
-        recovery = plan.terms.config.job.recovery
+        recovery = plan.start_config.config.job.recovery
         for strategy in Recovery:
-            policy = Policy(
+            policy = RecoveryTerms(
                 plan.version,
                 timeline.schedule(JobNumber(job), plan.version),
                 replace(recovery, strategy=strategy),
-                overlap=plan.terms.config.job.overlap,
+                overlap=plan.start_config.config.job.overlap,
             )
             one = _recovered(stage, JobNumber(job), instants, policy, outage.end)
             total = totals[strategy]
@@ -289,7 +299,7 @@ def _outage(stage: Stage, found: Foreseen, outage: Outage, made_up_at: int) -> O
             )
             if strategy is recovery.strategy and len(instants):
                 configured.append(replace(one, job=plan.name))
-    orphaned = (found.course.states == CODES[OccurrenceState.ORPHANED]) & (found.course.ends == outage.start)
+    orphaned = (found.outcomes.states == CODES[OccurrenceState.ORPHANED]) & (found.outcomes.ends == outage.start)
     return OutageTold(
         start=shown_instant(outage.start),
         end=shown_instant(outage.end),
@@ -301,11 +311,13 @@ def _outage(stage: Stage, found: Foreseen, outage: Outage, made_up_at: int) -> O
     )
 
 
-def _recovered(stage: Stage, job: JobNumber, instants: Numbers, policy: Policy, end: int) -> Recovered:
+def _recovered(
+    stage: ForecastSimulator, job: JobNumber, instants: Numbers, policy: RecoveryTerms, end: int
+) -> Recovered:
     """Count what the sweep writes for instants of a job. Instants within the grace period simply run late."""
     late = int((instants >= end - stage.grace_period).sum())
     older = instants[: len(instants) - late]
-    missing = Missing(older, np.arange(len(older)), np.full(len(older), policy.version))
+    missing = MissingInstants(older, np.arange(len(older)), np.full(len(older), policy.version))
     runs = missed = compressed = 0
     for row in recovered(stage.plans.timeline.jobs[job], missing, {policy.version: policy}, end):
         count = 1 if row.window is None else row.window.count

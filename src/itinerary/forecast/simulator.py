@@ -28,27 +28,36 @@ from numpy.typing import NDArray
 
 from itinerary.core.loop import commands as c
 from itinerary.core.loop import messages as m
-from itinerary.core.loop.occurrence import Here
+from itinerary.core.loop.occurrence import NodeContext
 from itinerary.core.loop.scheduler import Scheduler
 from itinerary.core.recovery.rate_limit import kept_free
 from itinerary.core.recovery.sweep import Sweep
 from itinerary.core.timeline.index import JobTable, ScheduledRunIndex, ScheduledRuns
-from itinerary.core.timeline.job_plan import JobPlan, PlanBook
-from itinerary.forecast.task_durations import Takes
+from itinerary.core.timeline.job_plan import JobPlan, PlanCache
+from itinerary.forecast.task_durations import TaskDurations
 from itinerary.model.attempts import Assignment, AttemptKey, Ended, Outcome, Stopped, Succeeded
-from itinerary.model.queries import Active, ByRef, Waiting
+from itinerary.model.queries import ActiveQuery, ByRefQuery, WaitingQuery
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.model.writes import Refusal, Start, Wanted
+from itinerary.model.writes import ClaimRequest, Refusal, StartRequest
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import ledger
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import LINES, OCCURRENCES, WAITING, Table
 
-__all__ = ["Alone", "Backlog", "Enough", "Performance", "Runs", "Stage", "Taken", "done"]
+__all__ = [
+    "Enough",
+    "ForecastRuns",
+    "ForecastSimulator",
+    "IsolatedRun",
+    "RecoveryBacklog",
+    "SimulationResult",
+    "Taken",
+    "done",
+]
 
 T = TypeVar("T")
 Numbers: TypeAlias = NDArray[np.int64]
@@ -75,7 +84,7 @@ def done(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("the memory store waits for nothing")
 
 
-class Runs(NamedTuple):
+class ForecastRuns(NamedTuple):
     """Due runs in columns, by instant and then by job, without skipped ones."""
 
     jobs: Numbers
@@ -85,16 +94,16 @@ class Runs(NamedTuple):
         return len(self.jobs)
 
 
-class Backlog(NamedTuple):
+class RecoveryBacklog(NamedTuple):
     """The work of recovery after a time `[start, end)` without a node."""
 
     start: int
     end: int
-    carried: tuple[Wanted, ...] = ()
+    carried: tuple[ClaimRequest, ...] = ()
     """Claims that were active or waiting when the last node ended, and continue."""
 
 
-class Performance(NamedTuple):
+class SimulationResult(NamedTuple):
     """The result of a simulation."""
 
     size: int
@@ -107,7 +116,7 @@ class Performance(NamedTuple):
     """True if a run waited for a retry."""
 
 
-class Alone(NamedTuple):
+class IsolatedRun(NamedTuple):
     """The outcome of an isolated run."""
 
     lasting: int
@@ -116,17 +125,17 @@ class Alone(NamedTuple):
     """True if the run releases its slot and needs it again."""
 
 
-class Stage:
+class ForecastSimulator:
     """A simulator with jobs, the settings of a node, and task durations. Its simulations are independent."""
 
     def __init__(
         self,
         engine: MemoryEngine,
         node: NodeNumber,
-        plans: PlanBook,
+        plans: PlanCache,
         *,
         settings: Settings,
-        takes: Takes,
+        takes: TaskDurations,
     ) -> None:
         """Create a simulator.
 
@@ -143,10 +152,10 @@ class Stage:
         self.grace_period, self.late_for = settings.grace_period, settings.late_for
         self._takes = takes
         self._lasting: dict[str, dict[str, int]] = {}
-        bodies = {self.plan(job).terms.json for job in plans.timeline.jobs}
+        bodies = {self.plan(job).start_config.json for job in plans.timeline.jobs}
         self.configs = done(engine.write(lambda tx: ledger.number_configs(tx, bodies)))
         """The numbers of configurations."""
-        self._alone: dict[tuple[Hashable, ...], Alone] = {}
+        self._alone: dict[tuple[Hashable, ...], IsolatedRun] = {}
         self.performances = self.played = 0
         """The number of simulations, and the number of their runs."""
 
@@ -163,32 +172,32 @@ class Stage:
         assert isinstance(plan, JobPlan), plan
         return plan
 
-    def alone(self, job: JobNumber) -> Alone:
+    def alone(self, job: JobNumber) -> IsolatedRun:
         """Return the outcome of an isolated run of a job."""
         plan = self.plan(job)
         definition = plan.definition
         lasting = tuple(self.lasts(job, plan.name, task.name) for task in plan.tasks)
         hooks = (len(definition.requires), len(definition.on_start), len(definition.on_complete))
         # Jobs with the same settings and durations have the same outcome.
-        like = (plan.terms.json, plan.terms.limits, lasting, hooks)
+        like = (plan.start_config.json, plan.start_config.limits, lasting, hooks)
         known = self._alone.get(like)
         if known is None:
             instant = self.plans.timeline.jobs[job].registered_at // SECOND * SECOND + SECOND
-            performance = self.play(Runs(np.array([job]), np.array([instant])))
+            performance = self.play(ForecastRuns(np.array([job]), np.array([instant])))
             (row,) = performance.rows
             assert row.ended_at is not None, "a performance goes on until all have ended"
-            known = self._alone[like] = Alone(row.ended_at - row.due_at, row.status, performance.retried)
+            known = self._alone[like] = IsolatedRun(row.ended_at - row.due_at, row.status, performance.retried)
         return known
 
     def play(
         self,
-        runs: Runs,
+        runs: ForecastRuns,
         first: int = 0,
         *,
-        backlog: Backlog | None = None,
+        backlog: RecoveryBacklog | None = None,
         taken: Taken = (0, ()),
         is_enough: Enough = lambda _now, under_way: not under_way,
-    ) -> Performance:
+    ) -> SimulationResult:
         """Simulate from a run on, or from the end of a backlog.
 
         Args:
@@ -208,7 +217,7 @@ class Stage:
         """Return the sweep over a time without a node."""
         return Sweep(plan, self.plans.timeline, (), (), grace_period=self.grace_period)
 
-    def index_of(self, runs: Runs) -> m.IndexBuilt:
+    def index_of(self, runs: ForecastRuns) -> m.IndexBuilt:
         """Return the message with the index of runs for the core."""
         timeline = self.plans.timeline
         numbers = np.unique(runs.jobs)
@@ -224,10 +233,10 @@ class _Play:
 
     def __init__(
         self,
-        stage: Stage,
-        runs: Runs,
+        stage: ForecastSimulator,
+        runs: ForecastRuns,
         first: int,
-        backlog: Backlog | None,
+        backlog: RecoveryBacklog | None,
         taken: Taken,
         is_enough: Enough,
     ) -> None:
@@ -237,7 +246,7 @@ class _Play:
         self.engine = stage.engine.copied(lambda: self.now)
         self.store = EngineStore(self.engine)
         settings = stage.settings
-        self.scheduler = Scheduler(settings, Here(stage.node, "forecast", settings.kill_grace, stage.late_for))
+        self.scheduler = Scheduler(settings, NodeContext(stage.node, "forecast", settings.kill_grace, stage.late_for))
         self.inbox: list[m.Message] = []
         self.ends: list[tuple[int, int, AttemptKey, Outcome]] = []
         """The ends of attempts; those of stopped attempts are ignored."""
@@ -251,7 +260,7 @@ class _Play:
         if self.taken:
             self._tell_slots()
 
-    def run(self) -> Performance:
+    def run(self) -> SimulationResult:
         """Run the simulation."""
         if self.backlog is not None:
             self._make_up(self.backlog)
@@ -263,7 +272,7 @@ class _Play:
                 break
             self.now = self._next_at()
         rows = done(self.engine.read(lambda tx: tx.scan(OCCURRENCES, limit=2**62, by_name=True)))
-        return Performance(self.fed - self.first, self.now, rows, self.retried)
+        return SimulationResult(self.fed - self.first, self.now, rows, self.retried)
 
     @property
     def slots(self) -> int:
@@ -289,7 +298,7 @@ class _Play:
             return False  # a run may wait for a slot
         if self._has(LINES) or self._has(WAITING):
             return False
-        under_way = done(self.store.read(Active()))
+        under_way = done(self.store.read(ActiveQuery()))
         if not under_way and self.fed == len(self.runs):
             return True
         if any(row.status is not OccurrenceState.RUNNING for row in under_way):
@@ -313,7 +322,7 @@ class _Play:
     # -- the core and its commands -----------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        self._hear()
+        self._handle()
         for _ in range(_TURNS_MAX):
             next_at = self.scheduler.next_at
             if not self.inbox and (next_at is None or next_at > self.now):
@@ -323,7 +332,7 @@ class _Play:
                 self._carry_out(command)
         raise AssertionError(f"the core turns in circles at {self.now}")
 
-    def _hear(self) -> None:
+    def _handle(self) -> None:
         """Put the events up to now into the inbox."""
         if self.changes and self.changes[0][0] <= self.now:
             while self.changes and self.changes[0][0] <= self.now:
@@ -342,7 +351,7 @@ class _Play:
             self.inbox.append(m.AttemptsReported(reports))
         if self.offers_at <= self.now and self.room > 0:
             self.offers_at = self.now + self.stage.settings.loop_interval
-            if waiting := done(self.store.read(Waiting(self.now, self.room))):
+            if waiting := done(self.store.read(WaitingQuery(self.now, self.room))):
                 self.inbox.append(m.WorkOffered(waiting))
         if not self.inbox:
             self.inbox.append(m.Heartbeats(()))  # time has passed, and the core must check its timers
@@ -384,7 +393,7 @@ class _Play:
             case _:
                 assert_never(command)
 
-    def _start(self, revision: int, starts: Sequence[Start]) -> None:
+    def _start(self, revision: int, starts: Sequence[StartRequest]) -> None:
         if any(0 < request.late_until < self.now for request in starts):
             self._pass()  # the sweeps of a running node have reached this instant
         node, takeover_after, configs = self.stage.node, self.stage.settings.takeover_after, self.stage.configs
@@ -398,7 +407,7 @@ class _Play:
             self._read(mail)  # a running occurrence is asked to end, for one that replaces it
 
     def _read(self, refs: Sequence[Ref]) -> None:
-        self.inbox.append(m.RowsRead(list(done(self.store.read(ByRef(tuple(refs)))).values())))
+        self.inbox.append(m.RowsRead(list(done(self.store.read(ByRefQuery(tuple(refs)))).values())))
 
     def _launch(self, assignment: Assignment) -> None:
         key, facts = assignment.key, assignment.facts
@@ -408,7 +417,7 @@ class _Play:
 
     # -- recovery ----------------------------------------------------------------------------------------------------
 
-    def _make_up(self, backlog: Backlog) -> None:
+    def _make_up(self, backlog: RecoveryBacklog) -> None:
         """Write the sweep of a starting node over the time without one."""
         self.now = backlog.start
         self._pass()

@@ -16,12 +16,12 @@ from statistics import median
 from typing import Final
 
 from itinerary.core.timeline.job_plan import JobPlan
-from itinerary.model.queries import Details, History, JobsByName
+from itinerary.model.queries import DetailsQuery, HistoryQuery, JobsByNameQuery
 from itinerary.model.states import TaskState
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["DEFAULT_TAKES", "Takes", "takes_in"]
+__all__ = ["DEFAULT_TAKES", "TaskDurations", "takes_in"]
 
 DEFAULT_TAKES: Final = SECOND
 """The duration of a task without other information."""
@@ -30,7 +30,7 @@ _RUNS: Final = 50
 _NAMES: Final = 1_000
 
 
-class Takes:
+class TaskDurations:
     """The duration of each task of each job, in microseconds."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Takes:
         """Return the duration of each task of a job."""
         whole = self._said.get(plan.name)
         if whole is not None:
-            share = whole if plan.terms.is_parallel else whole // max(len(plan.tasks), 1)
+            share = whole if plan.start_config.is_parallel else whole // max(len(plan.tasks), 1)
             return {task.name: share for task in plan.tasks}
         return {task.name: self._seen.get((plan.name, task.name), self.default) for task in plan.tasks}
 
@@ -62,10 +62,10 @@ async def takes_in(store: Store, jobs: Collection[str]) -> dict[tuple[str, str],
     names = sorted(jobs)
     found: dict[tuple[str, str], int] = {}
     for first in range(0, len(names), _NAMES):
-        for name, job in (await store.read(JobsByName(tuple(names[first : first + _NAMES])))).items():
-            rows = (await store.read(History(job.number, limit=_RUNS))).rows
+        for name, job in (await store.read(JobsByNameQuery(tuple(names[first : first + _NAMES])))).items():
+            rows = (await store.read(HistoryQuery(job.number, limit=_RUNS))).rows
             lasted: defaultdict[str, list[int]] = defaultdict(list)
-            for detail in await store.read(Details(tuple(row.ref for row in rows))):
+            for detail in await store.read(DetailsQuery(tuple(row.ref for row in rows))):
                 titles = {task.place: task.name for task in detail.tasks}
                 for attempt in detail.attempts:
                     is_done = attempt.status is TaskState.SUCCESS and attempt.place in titles

@@ -33,11 +33,11 @@ from itinerary.model.config import EffectiveConfig, check_timeouts, resolve
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
-from itinerary.model.overrides import NOTHING, Level, Overrides, left_unset, read_overrides
+from itinerary.model.overrides import NOTHING, OverrideLevel, Overrides, left_unset, read_overrides
 from itinerary.model.text import shown
 from itinerary.schedules import Binding, Schedule, ZoneData, packaged_zone_data
 
-__all__ = ["DEFINITION_MAX", "Declaration", "Declared", "Rules", "pod_of"]
+__all__ = ["DEFINITION_MAX", "Declaration", "DeclarationContext", "Declared", "pod_of"]
 
 DEFINITION_MAX: Final = 256 * 1024
 """The longest definition, in bytes of JSON (Q4)."""
@@ -45,7 +45,7 @@ TASKS_MAX: Final = 1_000
 _ITERATED_TASK: Final = "loop"
 
 
-class Rules:
+class DeclarationContext:
     """The context of declaration checks: the function registry, the settings of all jobs, and the zone data.
 
     A zone is entered from the zone data when a job needs it for the first time.
@@ -107,14 +107,16 @@ class Declared(Protocol):
 class Declaration:
     """A job that the program is declaring."""
 
-    def __init__(self, rules: Rules, name: str, schedule: Schedule, overrides: Mapping[str, object]) -> None:
+    def __init__(
+        self, rules: DeclarationContext, name: str, schedule: Schedule, overrides: Mapping[str, object]
+    ) -> None:
         self._rules, self.name, self._id = rules, name, job_id(name)
         if not isinstance(schedule, Schedule):
             raise ConfigError(
                 f"job {name!r}: {shown(schedule)} is not a schedule; give cron(…), every(…), once(…) or another one"
             )
         self.schedule = schedule
-        self.overrides = self._read(overrides, Level.JOB)
+        self.overrides = self._read(overrides, OverrideLevel.JOB)
         config = self._config_under(rules.defaults)
         self.defaults, self.timezone = rules.defaults, config.timezone
         for limit in self.overrides.limits or ():
@@ -193,7 +195,7 @@ class Declaration:
             raise ConfigError(f"job {self.name!r} has {TASKS_MAX} tasks, and more are not allowed; make it two jobs")
         where = f"job {self.name!r}, task {name!r}"
         definition = self._with_env(definition)
-        read = self._read(overrides, Level.TASK, where)
+        read = self._read(overrides, OverrideLevel.TASK, where)
         effective = resolve(settings=self.defaults, job=self.overrides, task=read)
         self._check_timeouts(effective, where)
         try:
@@ -254,7 +256,7 @@ class Declaration:
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from error
 
-    def _read(self, overrides: Mapping[str, object], level: Level, where: str | None = None) -> Overrides:
+    def _read(self, overrides: Mapping[str, object], level: OverrideLevel, where: str | None = None) -> Overrides:
         if not overrides:
             return NOTHING
         try:

@@ -37,7 +37,7 @@ from itinerary.core.timeline.zone_history import ZoneBook, lacking_entries
 from itinerary.errors import ItineraryError, NodeError
 from itinerary.jobs.declaration import Declaration
 from itinerary.jobs.undeclared import (
-    Home,
+    JobSource,
     UndeclaredJobs,
     is_stopped,
     settling_entry,
@@ -50,9 +50,9 @@ from itinerary.jobs.version_diff import differ_in_defaults_only
 from itinerary.model.codec import to_json
 from itinerary.model.config import check_timeouts
 from itinerary.model.overrides import Overrides, left_unset
-from itinerary.model.queries import JobsByName, Standing
+from itinerary.model.queries import JobsByNameQuery, StoreStatusQuery
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
-from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
+from itinerary.model.timeline import EntryAccepted, EntryRefusal, EntryRejected, TimelineEntryRequest
 from itinerary.model.version_subject import VersionSubject
 from itinerary.ports import Store
 from itinerary.schedules import ZoneData, packaged_zone_data
@@ -91,7 +91,7 @@ async def register(
     by: str,
     log: Any,
     zone_data: ZoneData | None = None,
-    home: Home | None = None,
+    home: JobSource | None = None,
 ) -> UndeclaredJobs | None:
     """Make the store's timeline match the declared jobs.
 
@@ -139,9 +139,9 @@ async def _settled(store: Store, settling: _Settling, stored: _Stored, log: Any)
     for batch in _batches(settling.entries):
         entries = [replace(entry, revision=stored.revision) for entry in batch]
         answers = await store.amend(entries, judge_by(timeline))
-        if any(isinstance(answer, Denied) for answer in answers):
+        if any(isinstance(answer, EntryRejected) for answer in answers):
             return False
-        stored.revision = max(answer.revision for answer in answers if isinstance(answer, Entered))
+        stored.revision = max(answer.revision for answer in answers if isinstance(answer, EntryAccepted))
     found = settling.found
     if found.jobs and not found.undeclared.keeps:
         log.info("jobs.undeclared", source=found.source, became=found.undeclared.value, jobs=list(found.jobs))
@@ -149,14 +149,14 @@ async def _settled(store: Store, settling: _Settling, stored: _Stored, log: Any)
 
 
 async def _planned(
-    store: Store, declared: Mapping[str, Declaration], by: str, home: Home | None
-) -> tuple[list[NewEntry], _Stored]:
+    store: Store, declared: Mapping[str, Declaration], by: str, home: JobSource | None
+) -> tuple[list[TimelineEntryRequest], _Stored]:
     """Return the entries to make, and the stored state."""
     jobs: dict[str, JobRow] = {}
     names = sorted(declared)
     for first in range(0, len(names), _PAGE):
-        jobs |= await store.read(JobsByName(tuple(names[first : first + _PAGE])))
-    now = (await store.read(Standing())).now
+        jobs |= await store.read(JobsByNameQuery(tuple(names[first : first + _PAGE])))
+    now = (await store.read(StoreStatusQuery())).now
     stored = _Stored(jobs)
     settles = home is not None and home.undeclared is not None
     if jobs or settles or any(declaration.zone_names() - {UTC_NAME} for declaration in declared.values()):
@@ -175,7 +175,7 @@ async def _planned(
                 if is_same(newest.body, kept):
                     continue
                 body, request = kept, f"{_DEFAULTS}{_digest(kept, version)}"
-        entry = NewEntry(
+        entry = TimelineEntryRequest(
             job=name,
             kind=EntryKind.VERSION,
             request=declared_request(body, version) if request is None else request,
@@ -219,7 +219,7 @@ def _why(newest: _Newest, body: str) -> str:
 class _Settling(msgspec.Struct, frozen=True):
     """The entries about the source of jobs, and the jobs that the source no longer declares."""
 
-    entries: list[NewEntry]
+    entries: list[TimelineEntryRequest]
     found: UndeclaredJobs
 
 
@@ -250,7 +250,7 @@ class _Stored:
             self.newest[entry.job] = _Newest(before.body, before.declared, is_removed=True)
 
     async def settling(
-        self, store: Store, planned: Collection[str], declared: Collection[str], by: str, home: Home | None
+        self, store: Store, planned: Collection[str], declared: Collection[str], by: str, home: JobSource | None
     ) -> _Settling | None:
         """Return the entries about sources; None if `home` does not ask for them.
 
@@ -258,7 +258,7 @@ class _Stored:
         """
         if home is None or home.undeclared is None:
             return None
-        entries: list[NewEntry] = []
+        entries: list[TimelineEntryRequest] = []
         for name in declared:
             row = self._jobs.get(name)
             of_job = () if row is None else self._entries.get(row.number, ())
@@ -271,7 +271,7 @@ class _Stored:
             entries += [settling_entry(name, home, by=by, revision=self.revision) for name in found]
         return _Settling(entries, UndeclaredJobs(home.source, home.undeclared, tuple(found)))
 
-    async def _undeclared(self, store: Store, home: Home) -> list[str]:
+    async def _undeclared(self, store: Store, home: JobSource) -> list[str]:
         """Return the names of active jobs that their source no longer declares."""
         declared = {row.number for row in self._jobs.values()}
         numbers = {
@@ -287,13 +287,13 @@ class _Stored:
         self._jobs |= {row.name: row for row in rows}
         return [row.name for row in rows]
 
-    def timeline(self, changed: Sequence[NewEntry]) -> Timeline:
+    def timeline(self, changed: Sequence[TimelineEntryRequest]) -> Timeline:
         """Return the timeline of the changed jobs only."""
         jobs = [self._jobs[name] for name in dict.fromkeys(entry.job for entry in changed)]
         numbers = [FOR_ALL, *(job.number for job in jobs)]
         return Timeline.of((entry for number in numbers for entry in self._entries.get(number, ())), jobs)
 
-    def lacking(self, data: ZoneData, names: Iterable[str], by: str) -> list[NewEntry]:
+    def lacking(self, data: ZoneData, names: Iterable[str], by: str) -> list[TimelineEntryRequest]:
         """Return entries for those zones that the store does not have."""
         book = ZoneBook().extended(self._entries.get(FOR_ALL, ()))
         return lacking_entries(book, data, names, by=by, revision=self.revision)
@@ -342,16 +342,16 @@ def _digest(body: str, version: int) -> str:
     return hashlib.sha256(f"{version}/{body}".encode()).hexdigest()[:40]
 
 
-def _batches(planned: Sequence[NewEntry]) -> list[Sequence[NewEntry]]:
+def _batches(planned: Sequence[TimelineEntryRequest]) -> list[Sequence[TimelineEntryRequest]]:
     return [planned[first : first + ENTRIES_AT_ONCE] for first in range(0, len(planned), ENTRIES_AT_ONCE)]
 
 
-async def _zones_entered(store: Store, zones: Sequence[NewEntry], stored: _Stored, log: Any) -> bool:
+async def _zones_entered(store: Store, zones: Sequence[TimelineEntryRequest], stored: _Stored, log: Any) -> bool:
     """Enter zones. Return False if another node has changed the timeline."""
     if not zones:
         return True
     answers = await store.amend(zones)
-    if any(isinstance(answer, Denied) for answer in answers):
+    if any(isinstance(answer, EntryRejected) for answer in answers):
         return False
     log.info("zones.entered", zones=[entry.subject for entry in zones], why=zones[0].reason)
     await stored.read(store)
@@ -359,7 +359,7 @@ async def _zones_entered(store: Store, zones: Sequence[NewEntry], stored: _Store
 
 
 async def _entered(
-    store: Store, batch: Sequence[NewEntry], stored: _Stored, log: Any, timeline: Timeline | None = None
+    store: Store, batch: Sequence[TimelineEntryRequest], stored: _Stored, log: Any, timeline: Timeline | None = None
 ) -> bool:
     """Enter a batch. Return False if another node was faster; then no entry was made.
 
@@ -368,13 +368,13 @@ async def _entered(
     if timeline is not None:
         batch = [replace(entry, revision=stored.revision) for entry in batch]
     answers = await store.amend(batch, None if timeline is None else judge_by(timeline))
-    refused = [answer for answer in answers if isinstance(answer, Denied)]
+    refused = [answer for answer in answers if isinstance(answer, EntryRejected)]
     if refused:
-        if other := [answer for answer in refused if answer.why not in (Denial.STALE, Denial.MOVED)]:
+        if other := [answer for answer in refused if answer.why not in (EntryRefusal.STALE, EntryRefusal.MOVED)]:
             raise NodeError(f"job {other[0].job!r} could not be registered: {other[0].why}")
         log.info("jobs.registered_by_others", count=len(refused), first=refused[0].job)
         return False
-    made = {answer.revision for answer in answers if isinstance(answer, Entered)}
+    made = {answer.revision for answer in answers if isinstance(answer, EntryAccepted)}
     if made == {stored.revision + 1}:
         stored.revision += 1
     log.info("jobs.registered", count=len(batch), first=batch[0].job)

@@ -24,11 +24,11 @@ import msgspec
 
 from itinerary.model.policies import Undeclared
 from itinerary.model.rows import EntryKind, EntryRow
-from itinerary.model.timeline import NewEntry
+from itinerary.model.timeline import TimelineEntryRequest
 from itinerary.model.version_subject import read_version_subject
 
 __all__ = [
-    "Home",
+    "JobSource",
     "UndeclaredJobs",
     "calling_file",
     "is_stopped",
@@ -45,7 +45,7 @@ _STOPPED: Final = "undeclared/"
 """The prefix of the request of an entry that stops or removes an undeclared job."""
 
 
-class Home(msgspec.Struct, frozen=True):
+class JobSource(msgspec.Struct, frozen=True):
     """The source of declared jobs, with the policy for jobs that it no longer declares."""
 
     source: str
@@ -122,7 +122,7 @@ def _stop(entries: Iterable[EntryRow]) -> EntryRow | None:
 # Two nodes that start at once decide by the same revision. So both make the same request, which is entered once.
 
 
-def settling_entry(job: str, home: Home, *, by: str, revision: int) -> NewEntry:
+def settling_entry(job: str, home: JobSource, *, by: str, revision: int) -> TimelineEntryRequest:
     """Return the entry that stops or removes a job that its source no longer declares."""
     match home.undeclared:
         case Undeclared.REMOVE:
@@ -133,7 +133,7 @@ def settling_entry(job: str, home: Home, *, by: str, revision: int) -> NewEntry:
             raise AssertionError("a job that is kept needs no entry")
         case _:
             assert_never(home.undeclared)
-    return NewEntry(
+    return TimelineEntryRequest(
         job=job,
         kind=kind,
         request=f"{_STOPPED}{kind}/{revision}",
@@ -143,9 +143,9 @@ def settling_entry(job: str, home: Home, *, by: str, revision: int) -> NewEntry:
     )
 
 
-def start_entry(job: str, source: str, *, by: str, revision: int) -> NewEntry:
+def start_entry(job: str, source: str, *, by: str, revision: int) -> TimelineEntryRequest:
     """Return the entry that starts a job that was stopped as undeclared."""
-    return NewEntry(
+    return TimelineEntryRequest(
         job=job,
         kind=EntryKind.START,
         request=f"source/start/{revision}",
@@ -155,9 +155,9 @@ def start_entry(job: str, source: str, *, by: str, revision: int) -> NewEntry:
     )
 
 
-def source_entry(job: str, source: str, *, by: str, revision: int) -> NewEntry:
+def source_entry(job: str, source: str, *, by: str, revision: int) -> TimelineEntryRequest:
     """Return the entry that names the source of a job from now on."""
-    return NewEntry(
+    return TimelineEntryRequest(
         job=job,
         kind=EntryKind.SOURCE,
         request=f"source/{revision}",

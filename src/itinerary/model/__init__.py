@@ -16,11 +16,11 @@ in every release. The ids and the stored JSON depend on that, and an import cont
 
 from itinerary.model.codec import from_json, result_json, to_json
 from itinerary.model.config import (
+    ConfigLeaf,
     EffectiveConfig,
     EffectiveRecovery,
     EffectiveRetry,
     FrozenConfig,
-    Row,
     freeze,
     resolve,
 )
@@ -44,9 +44,9 @@ from itinerary.model.ids import (
 )
 from itinerary.model.job import Job, JsonObject, Task, new_job
 from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun, Transition, Window
-from itinerary.model.overrides import DEFAULTS, LEAVES, NOTHING, Level, Overrides, read_overrides
+from itinerary.model.overrides import DEFAULTS, LEAVES, NOTHING, OverrideLevel, Overrides, read_overrides
 from itinerary.model.policies import Failure, Mode, OnOrphan, OnShutdown, Overlap, Recovery, RecoveryPolicy, Retry
-from itinerary.model.report import AttemptReport, Report, TaskReport, build_report
+from itinerary.model.report import AttemptReport, OccurrenceReport, TaskReport, build_report
 from itinerary.model.retries import exception_names, may_retry, retry_wait
 from itinerary.model.settings import Settings, read_settings
 from itinerary.model.states import (
@@ -73,6 +73,7 @@ __all__ = [
     "Attempt",
     "AttemptId",
     "AttemptReport",
+    "ConfigLeaf",
     "EffectiveConfig",
     "EffectiveRecovery",
     "EffectiveRetry",
@@ -83,20 +84,19 @@ __all__ = [
     "JobId",
     "JsonObject",
     "Kind",
-    "Level",
     "Mode",
     "Occurrence",
     "OccurrenceId",
+    "OccurrenceReport",
     "OccurrenceState",
     "OnOrphan",
     "OnShutdown",
     "Overlap",
+    "OverrideLevel",
     "Overrides",
     "Recovery",
     "RecoveryPolicy",
-    "Report",
     "Retry",
-    "Row",
     "Settings",
     "Task",
     "TaskId",

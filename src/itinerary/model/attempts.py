@@ -20,13 +20,13 @@ from itinerary.model.states import OccurrenceState
 
 __all__ = [
     "Assignment",
+    "AttemptInfo",
     "AttemptKey",
     "Ended",
-    "Facts",
     "Failed",
     "Leftover",
-    "Moved",
     "Outcome",
+    "PodMoved",
     "Report",
     "Stopped",
     "Succeeded",
@@ -50,7 +50,7 @@ class ZoneSpan(msgspec.Struct, frozen=True, gc=False):
     tables: dict[str, JsonObject] = {}
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class AttemptInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The facts about its run that a task receives (X9), as plain data.
 
     The ids are computed on access: each costs a hash.
@@ -102,7 +102,7 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
     """The executor to use. `auto` chooses it by the kind of the task."""
     run: JsonObject
     """The definition of the task."""
-    facts: Facts
+    facts: AttemptInfo
     argument: object = None
     """The argument of a hook, in place of a context: the occurrence that starts, or the report of its end."""
     fence: int = 0
@@ -151,7 +151,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     outcome: Outcome
 
 
-class Moved(msgspec.Struct, frozen=True, gc=False):
+class PodMoved(msgspec.Struct, frozen=True, gc=False):
     """A state change of the pod in which an attempt runs: being created, running, terminating."""
 
     key: AttemptKey
@@ -175,4 +175,4 @@ class Leftover(msgspec.Struct, frozen=True, gc=False):
     """The time since its end, in microseconds."""
 
 
-Report: TypeAlias = Ended | Moved
+Report: TypeAlias = Ended | PodMoved

@@ -3,8 +3,8 @@
 The store reads each answer in one transaction, so a page is consistent even while nodes write. Two pages are from two
 moments.
 
-    Inspect     occurrences in a window of instants, in key order, each with what other tables say about it
-    Pointers    a table that refers to occurrences, in key order, each entry with the row that it refers to
+    InspectQuery     occurrences in a window of instants, in key order, each with what other tables say about it
+    PointersQuery    a table that refers to occurrences, in key order, each entry with the row that it refers to
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from itinerary.model.queries import Query
 from itinerary.model.rows import (
     ActiveRow,
     Key,
-    LineRow,
     OccurrenceRow,
+    OverlapQueueRow,
     Ref,
     ShareRow,
     SlotRow,
@@ -29,13 +29,22 @@ from itinerary.model.rows import (
     WindowRow,
 )
 
-__all__ = ["EVIDENCE_PAGE", "Entry", "Evidence", "Inspect", "Inspected", "Pointed", "PointerTable", "Pointers"]
+__all__ = [
+    "EVIDENCE_PAGE",
+    "Entry",
+    "Evidence",
+    "InspectQuery",
+    "InspectedPage",
+    "PointerPage",
+    "PointerTable",
+    "PointersQuery",
+]
 
 EVIDENCE_PAGE: Final = 4_000
 """The occurrences or entries on one page. Small enough not to disturb a store in use. Large enough that data shared by
 all occurrences of a job is not read too often."""
 
-Entry: TypeAlias = ActiveRow | LineRow | WaitingRow | WindowRow | ShareRow | SlotRow
+Entry: TypeAlias = ActiveRow | OverlapQueueRow | WaitingRow | WindowRow | ShareRow | SlotRow
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
@@ -46,9 +55,9 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     """The frozen configuration with which it started."""
     kept: tuple[TransitionRow, ...]
     """The stored lines of its audit trail, without those that the row itself implies (see `audit_trail`)."""
-    active: ActiveRow | LineRow | None
-    """Its active row, or its entry in the overlap queue if it is queued. Not read if it has ended: `Pointers` checks
-    these tables."""
+    active: ActiveRow | OverlapQueueRow | None
+    """Its active row, or its entry in the overlap queue if it is queued. Not read if it has ended: `PointersQuery`
+    checks these tables."""
     waiting: WaitingRow | None
     """Its entry in the waiting table. None if it has ended."""
     window: WindowRow | None
@@ -72,7 +81,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
         return not self.kept and is_plain_life(self.row)
 
 
-class Inspected(msgspec.Struct, frozen=True):
+class InspectedPage(msgspec.Struct, frozen=True):
     """A page of occurrences."""
 
     now: int
@@ -82,7 +91,7 @@ class Inspected(msgspec.Struct, frozen=True):
     """The start of the next page. None on the last page."""
 
 
-class Inspect(Query[Inspected], frozen=True):
+class InspectQuery(Query[InspectedPage], frozen=True):
     """Query for the occurrences of `[start, end)` from a key on. The first one may already be on the page before."""
 
     start: int
@@ -102,14 +111,14 @@ class PointerTable(StrEnum):
     SLOTS = "slots"
 
 
-class Pointed(msgspec.Struct, frozen=True):
+class PointerPage(msgspec.Struct, frozen=True):
     """A page of a pointer table: its rows, each with the occurrence that it refers to, if that exists."""
 
     found: tuple[tuple[Entry, OccurrenceRow | None], ...]
     next: tuple[int | str, ...] | None
 
 
-class Pointers(Query[Pointed], frozen=True):
+class PointersQuery(Query[PointerPage], frozen=True):
     """Query for the rows of a pointer table from a key on.
 
     The first one may already be on the page before. Empty overlap slots are left out.

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from itinerary.model.rows import AttemptRow, NodeNumber, OccurrenceRow, Ref, TransitionRow
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.writes import Start, Step
+from itinerary.model.writes import StartRequest, Step
 
 __all__ = [
     "all_attempts",
@@ -49,7 +49,7 @@ def is_plainly_made(row: OccurrenceRow) -> bool:
     return row.status is _PRERUN and row.reason is None
 
 
-def is_plain_start(row: OccurrenceRow, owner: NodeNumber, request: Start) -> bool:
+def is_plain_start(row: OccurrenceRow, owner: NodeNumber, request: StartRequest) -> bool:
     """True if this row will imply the lines of its start.
 
     The start goes through `pending` to `running`. The transition table allows that from `prerun`.
@@ -65,7 +65,7 @@ def is_plain_start(row: OccurrenceRow, owner: NodeNumber, request: Start) -> boo
     )
 
 
-def marked(request: Start) -> Start:
+def marked(request: StartRequest) -> StartRequest:
     """Return the start with `is_plain` set.
 
     The caller computes this before the instant, so that nothing has to be checked when the occurrence is due.
@@ -74,7 +74,7 @@ def marked(request: Start) -> Start:
     return request if request.is_plain is is_plain else replace(request, is_plain=is_plain)
 
 
-def _begins_plainly(request: Start) -> bool:
+def _begins_plainly(request: StartRequest) -> bool:
     """True if a start asks for nothing beyond what the row of a claimed occurrence implies."""
     return (
         request.fence == _FIRST_FENCE

@@ -18,16 +18,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from itinerary.errors import ConfigError
-from itinerary.model.overrides import DEFAULTS, LEAVES, NOTHING, Level, Overrides, check_level, leaves_set
+from itinerary.model.overrides import DEFAULTS, LEAVES, NOTHING, OverrideLevel, Overrides, check_level, leaves_set
 from itinerary.model.policies import Failure, Mode, OnOrphan, OnShutdown, Overlap, Recovery
 from itinerary.schedules.durations import format_duration, parse_duration
 
 __all__ = [
+    "ConfigLeaf",
     "EffectiveConfig",
     "EffectiveRecovery",
     "EffectiveRetry",
     "FrozenConfig",
-    "Row",
     "check_timeouts",
     "freeze",
     "resolve",
@@ -68,12 +68,12 @@ class EffectiveRecovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     max_duration: int | None = None
 
 
-class Row(NamedTuple):
+class ConfigLeaf(NamedTuple):
     """A leaf as people see it: `("retry.retry_interval", "30s", Level.JOB)`."""
 
     key: str
     value: str
-    source: Level
+    source: OverrideLevel
 
 
 class EffectiveConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -98,18 +98,18 @@ class EffectiveConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     alert_after: int | None = None
     on_shutdown: OnShutdown = OnShutdown.CANCEL
     """The default is for occurrences that a release without this option started: they keep that release's rule."""
-    sources: Mapping[str, Level]
+    sources: Mapping[str, OverrideLevel]
     """The level that set each leaf. A leaf that is missing here has its default."""
 
-    def source(self, key: str) -> Level:
+    def source(self, key: str) -> OverrideLevel:
         """Return the level that set a leaf."""
         if key == "task_timeout" and self.task_timeout is None:
             key = "execution_timeout"  # bounds the attempts
-        return self.sources.get(key, Level.DEFAULT)
+        return self.sources.get(key, OverrideLevel.DEFAULT)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ConfigLeaf]:
         """Return every leaf for display: its key, its value, and the level that set it."""
-        return [Row(key, _shown(self, key), self.source(key)) for key in LEAVES]
+        return [ConfigLeaf(key, _shown(self, key), self.source(key)) for key in LEAVES]
 
 
 def resolve(
@@ -131,13 +131,13 @@ def resolve(
 @lru_cache(maxsize=4_096)
 def _resolved(settings: Overrides, job: Overrides, task: Overrides, occurrence: Overrides) -> EffectiveConfig:
     tree: dict[str, Any] = {"retry": {}, "recovery": {}}
-    sources: dict[str, Level] = {}
-    for level, overrides in zip(Level, (DEFAULTS, settings, job, task, occurrence), strict=True):
+    sources: dict[str, OverrideLevel] = {}
+    for level, overrides in zip(OverrideLevel, (DEFAULTS, settings, job, task, occurrence), strict=True):
         for key, value in leaves_set(overrides):
             check_level(key, level)
             group, _, field = key.rpartition(".")
             (tree[group] if group else tree)[field] = parse_duration(value) if key in _DURATIONS else value
-            if level is not Level.DEFAULT:
+            if level is not OverrideLevel.DEFAULT:
                 sources[key] = level
     tree["retry"] = EffectiveRetry(**tree["retry"])
     tree["recovery"] = EffectiveRecovery(**tree["recovery"])
@@ -150,7 +150,11 @@ def _check_bounds(config: EffectiveConfig) -> None:
     """Refuse a bound that a job sets and that bounds nothing. An accepted option without effect misleads its user."""
     for bound, choice, needed in _BOUNDS:
         chosen = _value(config, choice)
-        if config.source(bound) is Level.JOB and config.source(choice) is not Level.OCCURRENCE and chosen != needed:
+        if (
+            config.source(bound) is OverrideLevel.JOB
+            and config.source(choice) is not OverrideLevel.OCCURRENCE
+            and chosen != needed
+        ):
             raise ConfigError(
                 f"{bound}: has no effect while {choice} is {chosen}; set {choice} to {needed}, or leave it out"
             )
@@ -166,7 +170,7 @@ def check_timeouts(config: EffectiveConfig) -> None:
         ConfigError: The task timeout can have no effect.
     """
     timeout, whole = config.task_timeout, config.execution_timeout
-    levels = list(Level)
+    levels = list(OverrideLevel)
     is_meant = levels.index(config.source("task_timeout")) >= levels.index(config.source("execution_timeout"))
     if timeout is not None and timeout > whole and is_meant:
         raise ConfigError(

@@ -8,14 +8,14 @@ import msgspec
 
 from itinerary.model.rows import NodeRow, Ref
 
-__all__ = ["Beat", "alive", "died", "has_died"]
+__all__ = ["HeartbeatReply", "alive", "died", "has_died"]
 
 _DIED: Final = "died"
 """The key of `about` that marks a node which other nodes declared dead. A node that leaves by itself has no such
 key."""
 
 
-class Beat(msgspec.Struct, frozen=True):
+class HeartbeatReply(msgspec.Struct, frozen=True):
     """The answer to a heartbeat: everything that a node must learn regularly, in one round trip."""
 
     now: int

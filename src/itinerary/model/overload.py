@@ -10,7 +10,7 @@ import msgspec
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["Behind", "Bottleneck"]
+__all__ = ["Bottleneck", "OverloadExtent"]
 
 
 class Bottleneck(StrEnum):
@@ -36,7 +36,7 @@ _ADVICE: Final = {
 }
 
 
-class Behind(msgspec.Struct, frozen=True):
+class OverloadExtent(msgspec.Struct, frozen=True):
     """The extent of an overload."""
 
     since: int

@@ -41,7 +41,7 @@ __all__ = [
     "DEFAULTS",
     "LEAVES",
     "NOTHING",
-    "Level",
+    "OverrideLevel",
     "Overrides",
     "check_level",
     "laid_over",
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 
-class Level(StrEnum):
+class OverrideLevel(StrEnum):
     """The level that sets a value, from the most general to the most specific."""
 
     DEFAULT = "default"
@@ -153,11 +153,11 @@ DEFAULTS: Final = Overrides(
 """The first level (X5). A bound that is missing here does not limit. Without a `task_timeout`, an attempt may use the
 rest of the `execution_timeout`. `auto` chooses the executor by the kind of the task."""
 
-_FOR_ALL_JOBS: Final = frozenset({Level.DEFAULT, Level.SETTINGS, Level.JOB})
-_FOR_A_RUN: Final = _FOR_ALL_JOBS | {Level.OCCURRENCE}
-_ANYWHERE: Final = frozenset(Level)
+_FOR_ALL_JOBS: Final = frozenset({OverrideLevel.DEFAULT, OverrideLevel.SETTINGS, OverrideLevel.JOB})
+_FOR_A_RUN: Final = _FOR_ALL_JOBS | {OverrideLevel.OCCURRENCE}
+_ANYWHERE: Final = frozenset(OverrideLevel)
 
-LEAVES: Final[Mapping[str, frozenset[Level]]] = MappingProxyType(
+LEAVES: Final[Mapping[str, frozenset[OverrideLevel]]] = MappingProxyType(
     {
         "timezone": _FOR_ALL_JOBS,
         "mode": _FOR_A_RUN,
@@ -165,7 +165,7 @@ LEAVES: Final[Mapping[str, frozenset[Level]]] = MappingProxyType(
         "overlap": _FOR_A_RUN,
         "max_queued": _FOR_ALL_JOBS,
         "max_active": _FOR_ALL_JOBS,
-        "limits": frozenset({Level.DEFAULT, Level.JOB}),
+        "limits": frozenset({OverrideLevel.DEFAULT, OverrideLevel.JOB}),
         **{f"recovery.{field}": _FOR_ALL_JOBS for field in RecoveryPolicy.__struct_fields__},
         **{f"retry.{field}": _ANYWHERE for field in Retry.__struct_fields__},
         "task_timeout": _ANYWHERE,
@@ -173,7 +173,7 @@ LEAVES: Final[Mapping[str, frozenset[Level]]] = MappingProxyType(
         "priority": _FOR_A_RUN,
         "on_orphan": _FOR_A_RUN,
         "on_shutdown": _FOR_A_RUN,
-        "executor": frozenset({Level.DEFAULT, Level.JOB, Level.TASK}),
+        "executor": frozenset({OverrideLevel.DEFAULT, OverrideLevel.JOB, OverrideLevel.TASK}),
         "alerts": _FOR_ALL_JOBS,
         "alert_after": _FOR_ALL_JOBS,
     }
@@ -181,7 +181,7 @@ LEAVES: Final[Mapping[str, frozenset[Level]]] = MappingProxyType(
 """Every leaf, in display order, with the levels that may set it."""
 
 
-def read_overrides(given: object, level: Level) -> Overrides:
+def read_overrides(given: object, level: OverrideLevel) -> Overrides:
     """Read the overrides from a table: keyword arguments, TOML, or JSON.
 
     Args:
@@ -237,7 +237,7 @@ def _with_leaves(stored: Overrides, leaves: Iterable[tuple[str, Any]]) -> Overri
     return replace(stored, **values)
 
 
-def check_level(key: str, level: Level) -> None:
+def check_level(key: str, level: OverrideLevel) -> None:
     """Refuse a leaf at a level where it would have no effect.
 
     Raises:
@@ -250,8 +250,8 @@ def check_level(key: str, level: Level) -> None:
 
 
 _PLACES: Final = {
-    Level.SETTINGS: "in the settings",
-    Level.JOB: "on the job",
-    Level.TASK: "on a task",
-    Level.OCCURRENCE: "on an occurrence",
+    OverrideLevel.SETTINGS: "in the settings",
+    OverrideLevel.JOB: "on the job",
+    OverrideLevel.TASK: "on a task",
+    OverrideLevel.OCCURRENCE: "on an occurrence",
 }

@@ -33,41 +33,41 @@ from itinerary.model.tokens import TokenSeen, TokensSeen
 
 __all__ = [
     "PAGE_MAX",
-    "Active",
+    "ActiveQuery",
     "Answer",
-    "ByKey",
-    "ByRef",
-    "Decided",
+    "ByKeyQuery",
+    "ByRefQuery",
+    "CreatedQuery",
+    "DecidedQuery",
     "Detail",
-    "Details",
-    "Entries",
-    "Events",
-    "EventsAt",
-    "History",
-    "Homes",
-    "Jobs",
-    "JobsByName",
-    "LastRuns",
-    "LimitUse",
-    "Made",
-    "Mail",
-    "Nodes",
+    "DetailsQuery",
+    "EntriesQuery",
+    "EventsAtQuery",
+    "EventsQuery",
+    "HistoryQuery",
+    "JobsByNameQuery",
+    "JobsQuery",
+    "LastRunsQuery",
+    "LimitUseQuery",
+    "MailQuery",
+    "NodesQuery",
     "Offers",
-    "Open",
-    "Overdue",
+    "OpenQuery",
+    "OverdueQuery",
     "Overtime",
     "Page",
-    "Partitions",
+    "PartitionsQuery",
     "Query",
-    "Recent",
-    "Standing",
-    "Statistics",
+    "RecentQuery",
+    "RecordPartitionsQuery",
+    "StatisticsQuery",
     "Status",
-    "Streams",
-    "TokenNamed",
-    "TokenOf",
-    "Tokens",
-    "Waiting",
+    "StoreStatusQuery",
+    "StreamsQuery",
+    "TokenByNameQuery",
+    "TokenBySecretQuery",
+    "TokensQuery",
+    "WaitingQuery",
 ]
 
 PAGE_MAX: Final = 1_000
@@ -96,34 +96,34 @@ class Status(msgspec.Struct, frozen=True):
     watermark: int
 
 
-class Standing(Query[Status], frozen=True):
+class StoreStatusQuery(Query[Status], frozen=True):
     """Query for the progress of the store."""
 
 
-class Entries(Query[Sequence[EntryRow]], frozen=True):
+class EntriesQuery(Query[Sequence[EntryRow]], frozen=True):
     """Query for the timeline after a revision, in order. An answer never ends in the middle of a revision."""
 
     after: int
     limit: int = 10_000
 
 
-class Jobs(Query[Sequence[JobRow]], frozen=True):
+class JobsQuery(Query[Sequence[JobRow]], frozen=True):
     """Query for the jobs after a number, in the order of their numbers."""
 
     after: JobNumber = JobNumber(0)
     limit: int = 10_000
 
 
-class JobsByName(Query[Mapping[str, JobRow]], frozen=True):
+class JobsByNameQuery(Query[Mapping[str, JobRow]], frozen=True):
     """Query for jobs by name. Unknown names are left out."""
 
     names: tuple[str, ...]
 
 
-class History(Query[Page], frozen=True):
+class HistoryQuery(Query[Page], frozen=True):
     """Query for a job's ended occurrences, the last first. `before` is the `next` of the previous page.
 
-    `Active(job)` has the occurrences that have not ended.
+    `ActiveQuery(job)` has the occurrences that have not ended.
     """
 
     job: JobNumber
@@ -135,7 +135,7 @@ class History(Query[Page], frozen=True):
     """The most occurrences to examine. A page may be empty and still have a `next`."""
 
 
-class Recent(Query[Mapping[JobNumber, Sequence[OccurrenceRow]]], frozen=True):
+class RecentQuery(Query[Mapping[JobNumber, Sequence[OccurrenceRow]]], frozen=True):
     """Query for the last few ended occurrences of each of many jobs, the last first.
 
     Pruned occurrences are passed over, so there may be fewer. A job that has none is left out.
@@ -148,7 +148,7 @@ class Recent(Query[Mapping[JobNumber, Sequence[OccurrenceRow]]], frozen=True):
     close to it may be missing or extra."""
 
 
-class Active(Query[Sequence[OccurrenceRow]], frozen=True):
+class ActiveQuery(Query[Sequence[OccurrenceRow]], frozen=True):
     """Query for occurrences that are not final: of one job, or of all.
 
     With `due_before`, only those due before that time, the longest due first.
@@ -161,7 +161,7 @@ class Active(Query[Sequence[OccurrenceRow]], frozen=True):
     """True to include queued occurrences, which have no owner and may be very many."""
 
 
-class Waiting(Query[Sequence[OccurrenceRow]], frozen=True):
+class WaitingQuery(Query[Sequence[OccurrenceRow]], frozen=True):
     """Query for the occurrences that any node may start, the longest due first."""
 
     due_before: int
@@ -176,7 +176,7 @@ class Offers(msgspec.Struct, frozen=True):
     rows: tuple[OccurrenceRow, ...]
 
 
-class Open(Query[Offers], frozen=True):
+class OpenQuery(Query[Offers], frozen=True):
     """Query for the occurrences that a node may start besides its own, at most `limit` of each kind.
 
         waiting      the longest waiting for any node, and the newest
@@ -208,25 +208,25 @@ class Overtime(msgspec.Struct, frozen=True):
     """The first occurrence in each overlap queue whose overlap slot is held by no running occurrence."""
 
 
-class Overdue(Query[Overtime], frozen=True):
+class OverdueQuery(Query[Overtime], frozen=True):
     """Query for overdue occurrences and stuck overlap queues, at most `limit` of each, the longest due first."""
 
     limit: int = 1_000
 
 
-class ByKey(Query[Mapping[Key, OccurrenceRow]], frozen=True):
+class ByKeyQuery(Query[Mapping[Key, OccurrenceRow]], frozen=True):
     """Query for occurrences by key. Missing ones are left out."""
 
     keys: tuple[Key, ...]
 
 
-class ByRef(Query[Mapping[Ref, OccurrenceRow]], frozen=True):
+class ByRefQuery(Query[Mapping[Ref, OccurrenceRow]], frozen=True):
     """Query for occurrences by number. Missing ones are left out."""
 
     refs: tuple[Ref, ...]
 
 
-class Made(Query[Sequence[OccurrenceRow]], frozen=True):
+class CreatedQuery(Query[Sequence[OccurrenceRow]], frozen=True):
     """Query for the occurrences after a number, in the order of numbers. Without a number: only the newest one.
 
     Numbers are assigned in that order but may be committed in another: a number that seems to be missing may still
@@ -237,7 +237,7 @@ class Made(Query[Sequence[OccurrenceRow]], frozen=True):
     limit: int = 10_000
 
 
-class Decided(Query[Sequence[Key]], frozen=True):
+class DecidedQuery(Query[Sequence[Key]], frozen=True):
     """Query for the keys of all occurrences in a window of instants, in order.
 
     The sweep and an audit compare with them.
@@ -259,10 +259,10 @@ class Detail(msgspec.Struct, frozen=True):
     attempts: tuple[AttemptRow, ...]
     transitions: tuple[TransitionRow, ...]
     last_run_at: int | None = None
-    """The instant of the last run before it. `Details` leaves it out: use `LastRuns`."""
+    """The instant of the last run before it. `DetailsQuery` leaves it out: use `LastRunsQuery`."""
 
 
-class LastRuns(Query[Mapping[Ref, int | None]], frozen=True):
+class LastRunsQuery(Query[Mapping[Ref, int | None]], frozen=True):
     """Query for the last run before each of these occurrences. Missing occurrences are left out.
 
     The last run is a scheduled occurrence of the same job that had started when this one started. Among these it has
@@ -272,26 +272,26 @@ class LastRuns(Query[Mapping[Ref, int | None]], frozen=True):
     refs: tuple[Ref, ...]
 
 
-class Details(Query[Sequence[Detail]], frozen=True):
+class DetailsQuery(Query[Sequence[Detail]], frozen=True):
     """Query for occurrences with all of their rows. Missing ones are left out."""
 
     refs: tuple[Ref, ...]
 
 
-class Nodes(Query[Sequence[NodeRow]], frozen=True):
+class NodesQuery(Query[Sequence[NodeRow]], frozen=True):
     """Query for the last nodes that joined, newest first."""
 
     limit: int = PAGE_MAX
 
 
-class Mail(Query[Sequence[Ref]], frozen=True):
+class MailQuery(Query[Sequence[Ref]], frozen=True):
     """Query for the occurrences that a node should look at."""
 
     node: NodeNumber
     limit: int = 10_000
 
 
-class Statistics(Query[Sequence[StatisticsRow]], frozen=True):
+class StatisticsQuery(Query[Sequence[StatisticsRow]], frozen=True):
     """Query for a node's statistics of `[since, until)`, oldest first, or newest first."""
 
     node: NodeNumber
@@ -301,21 +301,21 @@ class Statistics(Query[Sequence[StatisticsRow]], frozen=True):
     newest_first: bool = False
 
 
-class LimitUse(Query[Sequence[Ref]], frozen=True):
+class LimitUseQuery(Query[Sequence[Ref]], frozen=True):
     """Query for the occurrences that hold the shares of a limit."""
 
     name: str
     limit: int = 10_000
 
 
-class Partitions(Query[Sequence[PartitionRow]], frozen=True):
+class PartitionsQuery(Query[Sequence[PartitionRow]], frozen=True):
     """Query for the partitions of a stream, with their holders."""
 
     stream: str
     limit: int = 100_000
 
 
-class Events(Query[Sequence[EventRow]], frozen=True):
+class EventsQuery(Query[Sequence[EventRow]], frozen=True):
     """Query for a stream's events after a number: of one partition, or of all."""
 
     stream: str
@@ -324,38 +324,38 @@ class Events(Query[Sequence[EventRow]], frozen=True):
     limit: int = 10_000
 
 
-class EventsAt(Query[Mapping[int, EventRow]], frozen=True):
+class EventsAtQuery(Query[Mapping[int, EventRow]], frozen=True):
     """Query for the events of a stream with these numbers. Missing ones are left out."""
 
     stream: str
     sequences: tuple[int, ...]
 
 
-class Homes(Query[Mapping[str, str]], frozen=True):
+class RecordPartitionsQuery(Query[Mapping[str, str]], frozen=True):
     """Query for the partitions of these records of a stream. Records without an event are left out."""
 
     stream: str
     records: tuple[str, ...]
 
 
-class Streams(Query[Sequence[StreamRow]], frozen=True):
+class StreamsQuery(Query[Sequence[StreamRow]], frozen=True):
     """Query for the streams with the number of their last event: all streams, or one."""
 
     stream: str | None = None
     limit: int = PAGE_MAX
 
 
-class Tokens(Query[TokensSeen], frozen=True):
+class TokensQuery(Query[TokensSeen], frozen=True):
     """Query for all listed tokens, valid or not, in the order of their names."""
 
 
-class TokenOf(Query[TokenSeen], frozen=True):
+class TokenBySecretQuery(Query[TokenSeen], frozen=True):
     """Query for the token whose text has this SHA-256."""
 
     digest: str
 
 
-class TokenNamed(Query[TokenSeen], frozen=True):
+class TokenByNameQuery(Query[TokenSeen], frozen=True):
     """Query for the token of this name."""
 
     name: str

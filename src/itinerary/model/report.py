@@ -18,7 +18,7 @@ from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun
 from itinerary.model.policies import Failure
 from itinerary.model.states import OccurrenceState, TaskState
 
-__all__ = ["AttemptReport", "Report", "TaskReport", "build_report"]
+__all__ = ["AttemptReport", "OccurrenceReport", "TaskReport", "build_report"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -52,7 +52,7 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class OccurrenceReport(msgspec.Struct, frozen=True, kw_only=True):
     """The report of an occurrence."""
 
     occurrence: OccurrenceId
@@ -79,7 +79,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(task for task in self.tasks if task.status is TaskState.CANCELLED)
 
 
-def build_report(job_name: str, occurrence: Occurrence, runs: Iterable[TaskRun], attempts: Iterable[Attempt]) -> Report:
+def build_report(
+    job_name: str, occurrence: Occurrence, runs: Iterable[TaskRun], attempts: Iterable[Attempt]
+) -> OccurrenceReport:
     """Build the report of an occurrence.
 
     Args:
@@ -101,7 +103,7 @@ def build_report(job_name: str, occurrence: Occurrence, runs: Iterable[TaskRun],
         tasks.append(_task(run, by_run.pop(run.id, [])))
     if by_run:
         raise RecordError(f"task run {next(iter(by_run))} has attempts but is not part of occurrence {occurrence.id}")
-    return Report(
+    return OccurrenceReport(
         occurrence=occurrence.id,
         job=job_name,
         job_version=occurrence.job_version,

@@ -13,7 +13,7 @@ from itinerary.model.config import FrozenConfig
 from itinerary.model.ids import JobId, OccurrenceId, attempt_id, job_id, task_id, task_run_id
 from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun
 from itinerary.model.queries import Detail
-from itinerary.model.report import Report, build_report
+from itinerary.model.report import OccurrenceReport, build_report
 from itinerary.model.rows import AttemptRow, TaskRow
 from itinerary.model.run_request import read_asked
 from itinerary.model.states import TASK_FINAL, TaskState
@@ -21,7 +21,7 @@ from itinerary.model.states import TASK_FINAL, TaskState
 __all__ = ["report_of", "task_times", "told"]
 
 
-def report_of(job: str, detail: Detail) -> Report:
+def report_of(job: str, detail: Detail) -> OccurrenceReport:
     """Return the report of an occurrence from its rows."""
     row, identity, asked = detail.row, job_id(job), read_asked(detail.row.details)
     occurrence = Occurrence(
@@ -45,7 +45,9 @@ def report_of(job: str, detail: Detail) -> Report:
     return told(job, occurrence, detail.tasks, detail.attempts)
 
 
-def told(job: str, occurrence: Occurrence, tasks: Iterable[TaskRow], attempts: Iterable[AttemptRow]) -> Report:
+def told(
+    job: str, occurrence: Occurrence, tasks: Iterable[TaskRow], attempts: Iterable[AttemptRow]
+) -> OccurrenceReport:
     """Return the report of an occurrence, with the tasks and attempts in these rows."""
     by_place: defaultdict[int, list[AttemptRow]] = defaultdict(list)
     for attempt in attempts:

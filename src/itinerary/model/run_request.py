@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from itinerary.model.codec import from_json, to_json
 
-__all__ = ["Adjusted", "Asked", "asked_json", "details_with", "read_adjusted", "read_asked"]
+__all__ = ["Adjusted", "RunRequestInfo", "asked_json", "details_with", "read_adjusted", "read_asked"]
 
 _ADJUSTED_MAX: Final = 20
 """The most adjustments of a run that are kept: the last ones."""
@@ -32,7 +32,7 @@ class Adjusted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     reason: str | None = None
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class RunRequestInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A request for a run."""
 
     by: str = ""
@@ -51,18 +51,18 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """The adjustments of the run before its start, the newest last."""
 
 
-def asked_json(asked: Asked) -> str:
+def asked_json(asked: RunRequestInfo) -> str:
     """Return the request as it is stored."""
     return to_json(asked).decode()
 
 
-def read_asked(details: str | None) -> Asked | None:
+def read_asked(details: str | None) -> RunRequestInfo | None:
     """Read the request from the details of a row. Return None if no caller requested the run.
 
     Raises:
         RecordError: The details cannot be read.
     """
-    asked = None if details is None else from_json(Asked, details)
+    asked = None if details is None else from_json(RunRequestInfo, details)
     return None if asked is None or not asked.by else replace(asked, adjusted=())
 
 
@@ -72,10 +72,10 @@ def read_adjusted(details: str | None) -> tuple[Adjusted, ...]:
     Raises:
         RecordError: The details cannot be read.
     """
-    return () if details is None else from_json(Asked, details).adjusted
+    return () if details is None else from_json(RunRequestInfo, details).adjusted
 
 
 def details_with(details: str | None, adjusted: Adjusted) -> str:
     """Return the details of a row with one more adjustment."""
-    asked = Asked() if details is None else from_json(Asked, details)
+    asked = RunRequestInfo() if details is None else from_json(RunRequestInfo, details)
     return asked_json(replace(asked, adjusted=(*asked.adjusted, adjusted)[-_ADJUSTED_MAX:]))

@@ -22,7 +22,7 @@ from itinerary.model.text import shown
 from itinerary.model.validators import Check, check_keys, duration, one_of, whole, word
 from itinerary.schedules.durations import SECOND, format_duration, parse_duration
 
-__all__ = ["LIVE", "SHUTDOWN_RESERVE", "Reread", "Settings", "check_setting", "read_settings", "reread_settings"]
+__all__ = ["LIVE", "SHUTDOWN_RESERVE", "ReloadResult", "Settings", "check_setting", "read_settings", "reread_settings"]
 
 LIVE: Final = frozenset(
     {
@@ -154,7 +154,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return found
 
 
-class Reread(msgspec.Struct, frozen=True):
+class ReloadResult(msgspec.Struct, frozen=True):
     """The result of a reload of settings."""
 
     settings: Settings
@@ -167,11 +167,11 @@ class Reread(msgspec.Struct, frozen=True):
     """The changed settings that are part of the jobs: nodes use the values in the store."""
 
 
-def reread_settings(now: Settings, wanted: Settings) -> Reread:
+def reread_settings(now: Settings, wanted: Settings) -> ReloadResult:
     """Apply the settings that can change while a node runs."""
     different = [key for key in Settings.__struct_fields__ if getattr(now, key) != getattr(wanted, key)]
     taken = [key for key in different if key in LIVE]
-    return Reread(
+    return ReloadResult(
         replace(now, **{key: getattr(wanted, key) for key in taken}),
         {key: f"{_shown(key, getattr(now, key))} -> {_shown(key, getattr(wanted, key))}" for key in taken},
         tuple(key for key in different if key not in LIVE),

@@ -11,9 +11,9 @@ from __future__ import annotations
 import msgspec
 
 from itinerary.model.rows import NodeNumber, Ref
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 
-__all__ = ["ClaimedRow", "Extension", "SweepPlan", "SweepStep"]
+__all__ = ["ClaimedRow", "RangeExtension", "SweepPlan", "SweepStep"]
 
 
 class SweepPlan(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class SweepPlan(msgspec.Struct, frozen=True):
     fence: int
 
 
-class Extension(msgspec.Struct, frozen=True):
+class RangeExtension(msgspec.Struct, frozen=True):
     """A collapsed range of skipped or missed instants that grows: its new end, and its new count."""
 
     ref: Ref
@@ -41,7 +41,7 @@ class ClaimedRow(msgspec.Struct, frozen=True):
     """A row that was claimed before an outage and has not started, with the decision of the recovery strategy."""
 
     ref: Ref
-    becomes: Wanted
+    becomes: ClaimRequest
     """The row that would be created for its instant if there were none. The existing row keeps its version, priority
     and overrides."""
 
@@ -52,9 +52,9 @@ class SweepStep(msgspec.Struct, frozen=True, kw_only=True):
     fence: int
     step: int
     cursor: str
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[ClaimRequest, ...] = ()
     """Rows that were missing. The store creates them without an owner."""
-    extensions: tuple[Extension, ...] = ()
+    extensions: tuple[RangeExtension, ...] = ()
     claimed: tuple[ClaimedRow, ...] = ()
     """Rows that were claimed before an outage. The store refuses the whole step if one of them has changed since its
     claim."""

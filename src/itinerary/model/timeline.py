@@ -1,11 +1,11 @@
 """Changes of the timeline (protocol rules 3 and 4), as values: request and answer.
 
-    NewEntry ─► Entered | Denied
+    TimelineEntryRequest ─► EntryAccepted | EntryRejected
 
 Versions, pauses, removal, calendars and zone data are entries on one timeline. Each entry has the instant from which it
 takes effect. A call makes all of its entries under one new revision. From then on the store refuses every action that
-is based on an older revision. The same transaction decides about existing occurrences that have not started: a `Judge`
-receives them and decides for each whether it stays.
+is based on an older revision. The same transaction decides about existing occurrences that have not started: an
+`UnstartedReconciler` receives them and decides for each whether it stays.
 """
 
 from __future__ import annotations
@@ -17,10 +17,18 @@ import msgspec
 
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, OccurrenceRow, Ref
 
-__all__ = ["Denial", "Denied", "Entered", "Judge", "NewEntry", "Verdict", "VerdictKind"]
+__all__ = [
+    "EntryAccepted",
+    "EntryRefusal",
+    "EntryRejected",
+    "TimelineEntryRequest",
+    "UnstartedDecision",
+    "UnstartedReconciler",
+    "VerdictKind",
+]
 
 
-class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineEntryRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request for a timeline entry that takes effect from an instant on."""
 
     job: str
@@ -42,7 +50,7 @@ class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Entered(msgspec.Struct, frozen=True):
+class EntryAccepted(msgspec.Struct, frozen=True):
     """The answer to an entry that was made."""
 
     job: JobNumber
@@ -51,7 +59,7 @@ class Entered(msgspec.Struct, frozen=True):
     effective_from: int
 
 
-class Denial(StrEnum):
+class EntryRefusal(StrEnum):
     """The reason why an entry was refused."""
 
     STALE = "stale"
@@ -64,11 +72,11 @@ class Denial(StrEnum):
     """The timeline has a newer revision: read it, and decide again."""
 
 
-class Denied(msgspec.Struct, frozen=True):
+class EntryRejected(msgspec.Struct, frozen=True):
     """A refused entry. No entry of the same call was made."""
 
     job: str
-    why: Denial
+    why: EntryRefusal
     version: int
     """The job's newest version, 0 if there is none."""
     earliest: int
@@ -88,7 +96,7 @@ class VerdictKind(StrEnum):
     """The occurrence is cancelled for good: its job was removed."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class UnstartedDecision(msgspec.Struct, frozen=True):
     """The decision about one occurrence. An occurrence without a verdict is left alone."""
 
     ref: Ref
@@ -97,6 +105,6 @@ class Verdict(msgspec.Struct, frozen=True):
     why: str
 
 
-Judge = Callable[[Sequence[OccurrenceRow], Sequence[EntryRow]], Sequence[Verdict]]
+UnstartedReconciler = Callable[[Sequence[OccurrenceRow], Sequence[EntryRow]], Sequence[UnstartedDecision]]
 """A pure function that receives the unstarted and the withdrawn occurrences, with the new entries. The store may call
 it twice."""

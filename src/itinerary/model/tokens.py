@@ -1,6 +1,6 @@
 """Tokens, as requests and answers (Q1).
 
-    NewToken ─► TokenRow | Ungranted
+    NewToken ─► TokenRow | TokenRefused
 
 The text of a token never reaches this module: its creator keeps only the SHA-256. That is enough. No slow hash is
 needed, because a token is random and too long to be guessed. Passwords are guessable because people choose them.
@@ -16,7 +16,7 @@ import msgspec
 from itinerary.model.rows.tokens import TokenRow
 from itinerary.model.scopes import Scope
 
-__all__ = ["KEPT_FOR", "TOKENS_MAX", "NewToken", "TokenSeen", "TokensSeen", "Ungranted", "WhyUngranted"]
+__all__ = ["KEPT_FOR", "TOKENS_MAX", "NewToken", "TokenRefused", "TokenSeen", "TokensSeen", "WhyUngranted"]
 
 KEPT_FOR: Final = 90 * 86_400_000_000
 """The shortest time for which a revoked or expired token stays listed, in microseconds: the history names it."""
@@ -45,7 +45,7 @@ class WhyUngranted(StrEnum):
     """The store already lists the most tokens that it may."""
 
 
-class Ungranted(msgspec.Struct, frozen=True):
+class TokenRefused(msgspec.Struct, frozen=True):
     """A refused token."""
 
     why: WhyUngranted

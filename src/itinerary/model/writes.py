@@ -1,10 +1,10 @@
 """Every durable write in the life of an occurrence, as a value: request and answer.
 
-    Wanted ─► Claimed           the row is created, unless another node's row exists (protocol rule 6)
-    Start ─► Started | Refused  slots are taken, it starts, its first attempts are written (7, 13–15)
-    Change ─► Written | Refused each later launch, each change of state, the end (8–10)
-    Intervention ─► …           a write by a caller that is not the owner, always with a higher fence (9, 17)
-    Cancellation, Adjustment, Passing    requests of people (protocol rule 25)
+    ClaimRequest ─► Claimed            the row is created, unless another node's row exists (protocol rule 6)
+    StartRequest ─► Started | Refused  slots are taken, it starts, its first attempts are written (7, 13–15)
+    OwnerWrite ─► Written | Refused    each later launch, each change of state, the end (8–10)
+    TakeoverWrite ─► …                 a write by a caller that is not the owner, always with a higher fence (9, 17)
+    CancelRequest, AdjustRequest, SkipRequest    requests of people (protocol rule 25)
 
 Requests go in batches. Every request gets an answer of its own, in the order of the requests. A refusal is an answer
 and not an exception: it names the obstacle, and the caller stops its work.
@@ -29,20 +29,20 @@ from itinerary.model.states import OccurrenceState
 
 __all__ = [
     "BATCH_MAX",
-    "Adjustment",
-    "Cancellation",
-    "Change",
+    "AdjustRequest",
+    "CancelRequest",
+    "ClaimRequest",
     "Claimed",
-    "Intervention",
     "LastBeat",
     "Limit",
-    "Passing",
+    "OwnerWrite",
     "Refusal",
     "Refused",
-    "Start",
+    "SkipRequest",
+    "StartRequest",
     "Started",
     "Step",
-    "Wanted",
+    "TakeoverWrite",
     "Written",
 ]
 
@@ -54,7 +54,7 @@ class _Value(msgspec.Struct, frozen=True, gc=False):
     """A request or an answer."""
 
 
-class Wanted(_Value, frozen=True):
+class ClaimRequest(_Value, frozen=True):
     """A request to create an occurrence: as `prerun`, `skipped` or `missed`, and by the sweep also as `queued`."""
 
     key: Key
@@ -100,7 +100,7 @@ class Step(_Value, frozen=True):
     why: str | None = None
 
 
-class Start(_Value, frozen=True):
+class StartRequest(_Value, frozen=True):
     """A request to start an occurrence now, with everything that the store needs to decide about it."""
 
     ref: Ref
@@ -150,7 +150,7 @@ class Started(_Value, frozen=True):
     sequence: int
     started_at: int
     last_run_at: int | None = None
-    """The instant of the last scheduled occurrence of the job before this one that started (see `LastRuns`)."""
+    """The instant of the last scheduled occurrence of the job before this one that started (see `LastRunsQuery`)."""
     knows_last_run: bool = True
     """False if `last_run_at` has to be looked up. A store never answers with False."""
 
@@ -201,7 +201,7 @@ class Refused(_Value, frozen=True):
     by: str = ""
 
 
-class Change(_Value, frozen=True):
+class OwnerWrite(_Value, frozen=True):
     """A write by the owner: steps, tasks, attempts.
 
     This is also the gate of every launch after the first: a new attempt in it may start only after the answer
@@ -236,7 +236,7 @@ class LastBeat(_Value, frozen=True):
     counter: int
 
 
-class Intervention(_Value, frozen=True):
+class TakeoverWrite(_Value, frozen=True):
     """A write by a caller that is not the owner: release, takeover, orphan, reaping.
 
     The write raises the fence, so that the store refuses all further writes of the owner.
@@ -270,7 +270,7 @@ class Intervention(_Value, frozen=True):
     its calls may hang, and a frozen node may have resumed (protocol rule 16)."""
 
 
-class Cancellation(_Value, frozen=True):
+class CancelRequest(_Value, frozen=True):
     """A request to cancel. An unstarted occurrence is cancelled at once. A running one is notified and ends soon."""
 
     ref: Ref
@@ -278,14 +278,14 @@ class Cancellation(_Value, frozen=True):
     """The requester and the reason: "anna: wrong data"."""
 
 
-class Passing(_Value, frozen=True):
+class SkipRequest(_Value, frozen=True):
     """A request to record an unstarted occurrence as skipped, with this reason."""
 
     ref: Ref
     why: str
 
 
-class Adjustment(_Value, frozen=True):
+class AdjustRequest(_Value, frozen=True):
     """New overrides for an occurrence that has not started, replacing the previous ones."""
 
     ref: Ref

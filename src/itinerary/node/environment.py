@@ -21,10 +21,10 @@ from itinerary.runtime.index_builder import Elsewhere
 from itinerary.stores.store import EngineStore
 from itinerary.stores.urls import open_store
 
-__all__ = ["Ground"]
+__all__ = ["NodeEnvironment"]
 
 
-class Ground:
+class NodeEnvironment:
     """The real environment."""
 
     def __init__(self) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from itinerary.config.configuration import Configuration
 from itinerary.executors.secrets import environment_secret
-from itinerary.observe.counters import Tally
+from itinerary.observe.counters import MetricCounters
 from itinerary.observe.listen_address import ListenAt
-from itinerary.observe.listener import Listener
-from itinerary.observe.node_probe import Watched
+from itinerary.observe.listener import HttpListener
+from itinerary.observe.node_probe import NodeProbe
 
 __all__ = ["NodeHealth"]
 
@@ -17,9 +17,11 @@ __all__ = ["NodeHealth"]
 class NodeHealth:
     """The listener that publishes the metrics of a node."""
 
-    def __init__(self, configuration: Configuration, at: ListenAt, watched: Watched, tally: Tally, log: Any) -> None:
+    def __init__(
+        self, configuration: Configuration, at: ListenAt, watched: NodeProbe, tally: MetricCounters, log: Any
+    ) -> None:
         settings, token = configuration.settings, configuration.health_token
-        self._listener = Listener(
+        self._listener = HttpListener(
             at,
             watched,
             tally,

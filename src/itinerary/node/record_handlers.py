@@ -17,15 +17,15 @@ from itinerary.jobs.named_functions import NamedFunction
 from itinerary.model.rows import NodeNumber
 from itinerary.ports import Clock, Store
 from itinerary.records.declaration import DeskDeclaration
-from itinerary.records.environment import Ground
+from itinerary.records.environment import RecordsEnvironment
 from itinerary.records.service import RecordsService
-from itinerary.records.worker import Clerk
+from itinerary.records.worker import RecordWorker
 from itinerary.records.zone_lookup import ZONE_CALLS_MAX
 
-__all__ = ["HandlerLeft", "Offices", "Threads"]
+__all__ = ["HandlerLeft", "RunningRecordSchedulers", "Threads"]
 
 
-class Offices:
+class RunningRecordSchedulers:
     """The record schedulers of an app while a node runs: on the node's event loop, with handlers in threads."""
 
     def __init__(self, desks: Mapping[str, DeskDeclaration], coroutines: CoroutineExecutor) -> None:
@@ -46,8 +46,8 @@ class Offices:
         assert node is not None, "a node that has started has joined"
         for warning in _warnings(self._desks.values()):
             log.warning("settings.questionable", what=warning)
-        ground = Ground(store, node, clock, log, call=self._call, slow_after=slow_after)
-        return RecordsService(store, log, [Clerk(desk, ground) for desk in self._desks.values()])
+        environment = RecordsEnvironment(store, node, clock, log, call=self._call, slow_after=slow_after)
+        return RecordsService(store, log, [RecordWorker(desk, environment) for desk in self._desks.values()])
 
     def close(self) -> None:
         """End the idle threads of the handlers."""

@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from itinerary.node.signal_thread import AT_ONCE, Ending, SignalThread
-from itinerary.node.thread import Engine
+from itinerary.node.signal_thread import AT_ONCE, SignalThread, Stoppable
+from itinerary.node.thread import NodeThread
 from itinerary.schedules.durations import SECOND
 from itinerary.signal_safe_wait import result_of, wait_for
 
@@ -44,17 +44,17 @@ class _Hangup:
     def __init__(self) -> None:
         self._has_terminal = _HANGUP is not None and signal.getsignal(_HANGUP) != signal.SIG_IGN and _has_terminal()
 
-    def __call__(self, engine: Ending) -> str | None:
+    def __call__(self, engine: Stoppable) -> str | None:
         """Return the reason to end if the terminal is gone. Otherwise reload the settings."""
         if self._has_terminal and not _has_terminal():
             return "its terminal is gone (SIGHUP)"
-        assert isinstance(engine, Engine), "it was attached here"
+        assert isinstance(engine, NodeThread), "it was attached here"
         engine.reread()
         return None
 
 
 def run_until_signalled(
-    begin: Callable[[], Engine], on_ready: Callable[[], None], log: Any, *, owns_process: bool = False
+    begin: Callable[[], NodeThread], on_ready: Callable[[], None], log: Any, *, owns_process: bool = False
 ) -> int:
     """Start a node, wait for its end, and return the exit code.
 

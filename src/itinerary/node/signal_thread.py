@@ -39,7 +39,7 @@ from typing import Any, Final, Protocol
 from itinerary.model.settings import SHUTDOWN_RESERVE
 from itinerary.schedules.durations import SECOND, format_duration
 
-__all__ = ["AT_ONCE", "Ending", "SignalThread"]
+__all__ = ["AT_ONCE", "SignalThread", "Stoppable"]
 
 AT_ONCE: Final = 5.0
 """The limit of an immediate end, in seconds: processes are killed, and hanging threads are left behind."""
@@ -53,7 +53,7 @@ _HANGUP: Final[int | None] = getattr(signal, "SIGHUP", None)
 _SHOWN_MAX: Final = 20
 
 
-class Ending(Protocol):
+class Stoppable(Protocol):
     """The object that signals end: the node thread."""
 
     @property
@@ -73,7 +73,7 @@ class Ending(Protocol):
 class SignalThread:
     """The signal handling of one node. Make and open it in the main thread."""
 
-    def __init__(self, hangup: Callable[[Ending], str | None], exit_code: int) -> None:
+    def __init__(self, hangup: Callable[[Stoppable], str | None], exit_code: int) -> None:
         """Create the thread without starting it.
 
         Args:
@@ -82,7 +82,7 @@ class SignalThread:
         """
         self._hangup, self._exit_code = hangup, exit_code
         self._log: Any = None
-        self._ending: Ending | None = None
+        self._ending: Stoppable | None = None
         self._pending: list[int] = []
         self._signalled_at: list[float] = []
         self.numbers: list[int] = []
@@ -107,7 +107,7 @@ class SignalThread:
         self._handled = {number: signal.signal(number, self._handle) for number in numbers}
         _open_threads.add(self)
 
-    def attach(self, ending: Ending, log: Any) -> None:
+    def attach(self, ending: Stoppable, log: Any) -> None:
         """Set the object that signals end. Earlier signals are handled now."""
         self._log, self._ending = log, ending
         self._wake()
@@ -173,7 +173,7 @@ class SignalThread:
             if not self._signalled_at and any(number != _HANGUP for number in self._pending):
                 self._signalled_at.append(time.monotonic())  # the deadline begins even before the node is made
 
-    def _obey(self, ending: Ending, number: int) -> None:
+    def _obey(self, ending: Stoppable, number: int) -> None:
         why: str | None = f"it got {signal.Signals(number).name}"
         if number == _HANGUP:
             why = None if self.numbers else self._hangup(ending)

@@ -2,7 +2,7 @@
 
     the loop                                   here                                   the store
     everything before it is written   ◄── TransactionOpened
-    Loan(success, failure)            ──►      transaction(success, failure)   ──►    statements, success, COMMIT
+    WriteGrant(success, failure)      ──►      transaction(success, failure)   ──►    statements, success, COMMIT
     resumes its writes                ◄── TransactionEnded(committed, writes)
 
 Exactly one side writes at any time: during the grant the loop holds back its writes of this occurrence. So the end is
@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from itinerary.core.loop.messages import Message, TransactionEnded, TransactionOpened
-from itinerary.core.loop.replies import Loan, Told
+from itinerary.core.loop.replies import RequestReply, WriteGrant
 from itinerary.errors import CommitInDoubt, TransactionError
 from itinerary.model.attempts import AttemptKey
 from itinerary.ports import Store, TaskTransaction
@@ -45,22 +45,22 @@ def transaction_factory(
             writes = 1 if isinstance(error.__cause__, CommitInDoubt) else 0
             raise
         finally:
-            await _tell(here, TransactionEnded(attempt, committed, writes))
+            await _notify(here, TransactionEnded(attempt, committed, writes))
 
     return transaction
 
 
-async def _borrow(node: Node, attempt: AttemptKey) -> Loan:
-    def opened(reply: asyncio.Future[Loan | Told]) -> Message:
+async def _borrow(node: Node, attempt: AttemptKey) -> WriteGrant:
+    def opened(reply: asyncio.Future[WriteGrant | RequestReply]) -> Message:
         return TransactionOpened(attempt, reply)
 
     answer = await node.ask(opened)
-    if isinstance(answer, Told):
+    if isinstance(answer, RequestReply):
         raise TransactionError(f"no transaction for this attempt: {answer.why}")
     return answer
 
 
-async def _tell(node: Node, ended: TransactionEnded) -> None:
+async def _notify(node: Node, ended: TransactionEnded) -> None:
     """Return the grant, even if the task is being cancelled. Until then no write of its occurrence can happen."""
     telling = asyncio.ensure_future(node.inbox.deliver(ended))
     try:

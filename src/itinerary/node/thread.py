@@ -34,7 +34,7 @@ from msgspec.structs import replace
 
 from itinerary.config.alerts import alerts_of
 from itinerary.config.configuration import Configuration
-from itinerary.core.loop.events import News
+from itinerary.core.loop.events import SchedulerEvent
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ConfigError, NodeError
 from itinerary.executors.coroutines import CoroutineExecutor
@@ -42,51 +42,51 @@ from itinerary.executors.definitions import read_task
 from itinerary.executors.pods.definition import require_library
 from itinerary.executors.router import ExecutorOptions
 from itinerary.executors.run_as import account_of
-from itinerary.jobs.declaration import Declaration, Rules
+from itinerary.jobs.declaration import Declaration, DeclarationContext
 from itinerary.jobs.function_names import main_module_paths
 from itinerary.jobs.registration import register
-from itinerary.jobs.undeclared import Home, UndeclaredJobs
+from itinerary.jobs.undeclared import JobSource, UndeclaredJobs
 from itinerary.model.definition import Definition
 from itinerary.model.queries import Answer, Query
-from itinerary.model.settings import Reread
-from itinerary.node.environment import Ground
+from itinerary.model.settings import ReloadResult
+from itinerary.node.environment import NodeEnvironment
 from itinerary.node.event_loop import close_loop, ended_within, names_of, new_loop, threads_left
 from itinerary.node.health_listener import NodeHealth
-from itinerary.node.record_handlers import Offices
+from itinerary.node.record_handlers import RunningRecordSchedulers
 from itinerary.node.task_transactions import transaction_factory
 from itinerary.observe.alerts import Alerts
-from itinerary.observe.counters import Tally
-from itinerary.observe.health import Phase
+from itinerary.observe.counters import MetricCounters
+from itinerary.observe.health import NodePhase
 from itinerary.observe.listen_address import ListenAt
 from itinerary.observe.metrics import Gauges
 from itinerary.observe.run_log import RunLog
-from itinerary.observe.start_rate import Pulse
-from itinerary.operations.node_client import Desk
+from itinerary.observe.start_rate import StartRate
+from itinerary.operations.node_client import NodeClient
 from itinerary.ports import Executor, Store
 from itinerary.records.declaration import DeskDeclaration
 from itinerary.records.service import RecordsService
 from itinerary.runtime.machine import is_gone, this_process
-from itinerary.runtime.node import Ended, Node
+from itinerary.runtime.node import Node, NodeResult
 from itinerary.schedules.durations import SECOND
 from itinerary.signal_safe_wait import join_thread
 
-__all__ = ["Engine", "Observer", "installed_version"]
+__all__ = ["NodeThread", "Observer", "installed_version"]
 
 T = TypeVar("T")
 
 _ANSWER_TIMEOUT: Final = 1.0
 _STEP_TIMEOUT: Final = 3.0
 """The limit for the end of cancelled parts, and for a node to leave, in seconds."""
-Observer = Callable[[Sequence[News]], None]
+Observer = Callable[[Sequence[SchedulerEvent]], None]
 
 
-class Engine:
+class NodeThread:
     """A node in its own thread. Each object starts and ends once."""
 
     def __init__(  # noqa: PLR0913 - all inputs of a start
         self,
         configuration: Configuration,
-        rules: Rules,
+        rules: DeclarationContext,
         declared: Mapping[str, Declaration],
         *,
         by: str,
@@ -94,11 +94,11 @@ class Engine:
         loop: asyncio.AbstractEventLoop | None = None,
         observers: Sequence[Observer] = (),
         paths: Mapping[str, str] | None = None,
-        reread: Callable[[], Reread] | None = None,
+        reread: Callable[[], ReloadResult] | None = None,
         desks: Mapping[str, DeskDeclaration] | None = None,
-        ground: Ground | None = None,
+        environment: NodeEnvironment | None = None,
         logs_runs: bool = True,
-        home: Home | None = None,
+        home: JobSource | None = None,
     ) -> None:
         """Create the thread without starting it.
 
@@ -117,7 +117,7 @@ class Engine:
             logs_runs: True if the log has an event for every end of a run.
             home: The source of the jobs.
         """
-        self._ground = Ground() if ground is None else ground
+        self._environment = NodeEnvironment() if environment is None else environment
         self.configuration, self._rules, self._declared = configuration, rules, dict(declared)
         self._registry, self._incarnation = rules.registry, str(uuid4())
         self._uses_pods = any(declaration.has_pods for declaration in self._declared.values())
@@ -130,34 +130,34 @@ class Engine:
         self._records: RecordsService | None = None
         self._records_end: asyncio.Task[list[str]] | None = None
         self._alerts: Alerts | None = None
-        self._early: list[News] = []
+        self._early: list[SchedulerEvent] = []
         """Events of the recovery at the start, before the alerts exist."""
         self._thread = threading.Thread(target=self._live, name="itinerary-engine", daemon=True)
-        self._is_watched = ground is None
+        self._is_watched = environment is None
         """True if the node is observed: not for a test node, which must not reach anything outside."""
         at = configuration.health if self._is_watched else None
-        self._tally: Tally | None = None
+        self._tally: MetricCounters | None = None
         self._tally_lock = threading.Lock()
         self._health = None if at is None else NodeHealth(configuration, at, self, self.tally(), log)
-        self.pulse = Pulse()
+        self.pulse = StartRate()
         """The start rate and the start lateness; readable from any thread."""
         if self._is_watched:
-            self._observers = (*self._observers, self.pulse.hear)
+            self._observers = (*self._observers, self.pulse.handle)
         self._run_log = RunLog(log, configuration.name) if logs_runs and self._is_watched else None
         if self._run_log is not None:
-            self._observers = (*self._observers, self._run_log.hear)
+            self._observers = (*self._observers, self._run_log.handle)
         self._wants_reread = self._is_ending = self._is_cut_short = False
         self.step = "starting"
         """The current step, in words; readable from any thread."""
         self._store: Store | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._whole: asyncio.Task[Any] | None = None
-        self._main: asyncio.Task[Ended] | None = None
+        self._main: asyncio.Task[NodeResult] | None = None
         self._node: Node | None = None
-        self._desk: Desk | None = None
+        self._desk: NodeClient | None = None
         self.ready: Future[None] = Future()
         """Done when the node has started; has the error if it could not."""
-        self.ended: Future[Ended | None] = Future()
+        self.ended: Future[NodeResult | None] = Future()
         """The result of the node; has the error if it could not continue. None if it was ended at once."""
         for future in (self.ready, self.ended):
             future.set_running_or_notify_cancel()  # a cancelled wait must not cancel the future for others
@@ -177,7 +177,7 @@ class Engine:
             raise
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> NodeClient:
         """The client of the node. Any thread may read its timeline; calls go through `submit`."""
         if self._desk is None or self.ended.done():
             raise NodeError("the node does not run; ask inside async with app.running(), or while app.run() runs")
@@ -228,57 +228,57 @@ class Engine:
             call.close()
             raise NodeError("the node does not run, and nothing can be asked of it")
         answer = asyncio.run_coroutine_threadsafe(call, loop)
-        self._ground.asked(answer)
+        self._environment.asked(answer)
         return answer
 
     def shut_down(self, why: str) -> None:
         """End gracefully; a second call ends at once."""
         self._is_ending = True
-        self._tell(lambda: self._shut_down(why))
+        self._notify(lambda: self._shut_down(why))
 
     def abandon(self) -> None:
         """End at once, and leave all work as it is."""
-        self._tell(self._cancel)
+        self._notify(self._cancel)
 
     def reread(self) -> None:
         """Reload the settings now or, during the start, after it."""
         self._wants_reread = True
-        self._tell(self._pass_on_reread)
+        self._notify(self._pass_on_reread)
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> NodePhase:
         """The phase of the node's life."""
         if self.ended.done():
-            return Phase.ENDED
+            return NodePhase.ENDED
         if not self.ready.done():
-            return Phase.STARTING
-        return Phase.ENDING if self._is_ending else Phase.RUNNING
+            return NodePhase.STARTING
+        return NodePhase.ENDING if self._is_ending else NodePhase.RUNNING
 
     def ask(self, answer: Callable[[], None]) -> bool:
         """Call a function on the node's loop. Return False if the loop does not exist or is closed."""
-        return self._tell(answer)
+        return self._notify(answer)
 
     @property
     def health_at(self) -> ListenAt | None:
         """The address of probes."""
         return None if self._health is None else self._health.at
 
-    def tally(self) -> Tally:
+    def tally(self) -> MetricCounters:
         """Return the metric counters, which count since the node was made or, without probes, since the first call."""
         with self._tally_lock:
             if self._tally is None:
-                self._tally = Tally(self.configuration.settings.metrics_jobs_max)
-                self._observers = (*self._observers, self._tally.hear)
+                self._tally = MetricCounters(self.configuration.settings.metrics_jobs_max)
+                self._observers = (*self._observers, self._tally.handle)
             return self._tally
 
     def timeline(self) -> Timeline | None:
         """Return the timeline that the node has read; None during the start."""
-        return None if self._node is None or self.phase is Phase.STARTING else self._node.builder.timeline
+        return None if self._node is None or self.phase is NodePhase.STARTING else self._node.builder.timeline
 
     def gauges(self) -> Gauges:
         """Return the gauges that any thread can read."""
         node = self._node
-        if node is None or self.phase is Phase.STARTING:
+        if node is None or self.phase is NodePhase.STARTING:
             return Gauges()
         desks = {} if self._records is None else self._records.figures()
         return Gauges(
@@ -330,7 +330,7 @@ class Engine:
     def _blocked_in(self) -> str | None:
         """Return where the node thread is blocked, if its loop does not answer; None if it answers or is gone."""
         has_answered = threading.Event()
-        if not self._tell(has_answered.set) or has_answered.wait(_ANSWER_TIMEOUT):
+        if not self._notify(has_answered.set) or has_answered.wait(_ANSWER_TIMEOUT):
             return None
         frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - the documented way to look
         if frame is None:
@@ -338,7 +338,7 @@ class Engine:
         place = f"{frame.f_code.co_qualname} ({frame.f_code.co_filename}:{frame.f_lineno})"
         return f"the engine's event loop has not answered for {_ANSWER_TIMEOUT:g} s, and is in {place}"
 
-    def _tell(self, what: Callable[[], None]) -> bool:
+    def _notify(self, what: Callable[[], None]) -> bool:
         loop = self._loop
         if loop is None or loop.is_closed():
             return False
@@ -393,14 +393,14 @@ class Engine:
         if not self.ready.done():
             self.ready.set_exception(error)
 
-    async def _run(self) -> Ended:
+    async def _run(self) -> NodeResult:
         self._whole = asyncio.current_task()
         self._check_wanted()
         if self._uses_pods and self._is_watched:
             require_library()
         account_of(self.configuration.user, self.configuration.group)  # refused now, and not at the first command
         self.step = "opening the store"
-        opened = self._ground.store(self.configuration.store)
+        opened = self._environment.store(self.configuration.store)
         opened.log_to(self._log)
         async with opened as store:
             self._store, self._store_url = store, store.url
@@ -409,7 +409,7 @@ class Engine:
             finally:
                 self.step = f"closing the store {store.url}"
 
-    async def _run_on(self, store: Store) -> Ended:
+    async def _run_on(self, store: Store) -> NodeResult:
         self.step = "starting the node"
         self.undeclared = await register(
             store, self._declared, by=self._by, log=self._log, zone_data=self._rules.zone_data, home=self._home
@@ -417,7 +417,7 @@ class Engine:
         router, coroutines = self._executors(store)
         node = self._node = self._made(store, router, coroutines)
         self._pass_on_reread()
-        self._desk = Desk(store, node, self._by, self._rules)
+        self._desk = NodeClient(store, node, self._by, self._rules)
         try:
             await node.start()
             self._check_wanted()
@@ -427,7 +427,7 @@ class Engine:
             self.step = "ending its start"
             await self._undo_start(store, node, router)
             raise
-        offices = Offices(self._desks, coroutines)
+        offices = RunningRecordSchedulers(self._desks, coroutines)
         if self._desks:
             slow_after = node.settings.node_heartbeat_interval
             self._records = offices.service(store, node.number, node.clock, self._log, slow_after=slow_after)
@@ -436,7 +436,7 @@ class Engine:
         if self._is_watched:
             self._alerts = alerts_of(self.configuration, store, node, self._log)
         if self._alerts is not None:
-            self._alerts.hear(self._early)
+            self._alerts.handle(self._early)
         self._early.clear()
         self._main = asyncio.create_task(node.run())
         await asyncio.sleep(0)  # let it start: from here on it can be shut down
@@ -463,7 +463,7 @@ class Engine:
         if node.number is not None:
             await ended_within(_STEP_TIMEOUT, asyncio.ensure_future(store.leave(node.number)))
 
-    async def _run_with_others(self, main: asyncio.Task[Ended]) -> Ended:
+    async def _run_with_others(self, main: asyncio.Task[NodeResult]) -> NodeResult:
         """Run the node with its record schedulers and alerts. If one of them fails, end all."""
         others = [
             asyncio.create_task(part.run(), name=type(part).__name__)
@@ -485,7 +485,7 @@ class Engine:
                 other.cancel()
             await ended_within(_STEP_TIMEOUT, *others)
 
-    def _reported(self, ended: Ended, handlers: Sequence[str]) -> Ended:
+    def _reported(self, ended: NodeResult, handlers: Sequence[str]) -> NodeResult:
         """Return the result of the node with the number of unfinished handlers, and log what was unfinished."""
         occurrences = self._running_node().unfinished() if ended.unfinished else []
         if occurrences or handlers:
@@ -504,7 +504,7 @@ class Engine:
             self._records_end = asyncio.get_running_loop().create_task(self._records.end(grace), name="records' end")
 
     def _executors(self, store: Store) -> tuple[Executor, CoroutineExecutor]:
-        return self._ground.executors(
+        return self._environment.executors(
             self._registry,
             ExecutorOptions(
                 allowed_hosts=self.configuration.allow_hosts,
@@ -535,9 +535,9 @@ class Engine:
             knows=self._knows,
             blocked_for=coroutines.blocked_for,
             reread=self._reread,
-            elapsed=self._ground.elapsed,
-            awake=self._ground.awake,
-            elsewhere=self._ground.elsewhere,
+            elapsed=self._environment.elapsed,
+            awake=self._environment.awake,
+            elsewhere=self._environment.elsewhere,
             zone_data=self._rules.zone_data,
             is_gone=is_gone,
         )
@@ -546,11 +546,11 @@ class Engine:
         assert self._node is not None, "tasks run after the start"
         return self._node
 
-    def _observe(self, news: Sequence[News]) -> None:
+    def _observe(self, news: Sequence[SchedulerEvent]) -> None:
         assert self._desk is not None, "nothing happens before the start"
-        self._desk.hear(news)
+        self._desk.handle(news)
         if self._alerts is not None:
-            self._alerts.hear(news)
+            self._alerts.handle(news)
         elif self.configuration.alert_urls and not self.ready.done():
             self._early.extend(news)
         for observer in self._observers:

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from itinerary.core.loop.events import Began, FellBehind, Finished, News, Settled
+from itinerary.core.loop.events import FellBehind, OccurrenceDecided, OccurrenceEnded, OccurrenceStarted, SchedulerEvent
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError, StoreError
 from itinerary.model.config import EffectiveConfig
@@ -28,16 +28,16 @@ from itinerary.model.events import Lease, NewEvent
 from itinerary.model.heartbeat import has_died
 from itinerary.model.ids import job_id
 from itinerary.model.occurrence import Kind
-from itinerary.model.overload import Behind
-from itinerary.model.queries import ByKey, Details, Events, History, JobsByName, Nodes
+from itinerary.model.overload import OverloadExtent
+from itinerary.model.queries import ByKeyQuery, DetailsQuery, EventsQuery, HistoryQuery, JobsByNameQuery, NodesQuery
 from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, NodeRow, OccurrenceRow
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import Refusal
 from itinerary.observe.incidents import ALERTS_STREAM, Alert, AlertKind, Delivered, Incidents, delivery, seen
-from itinerary.observe.overdue import Elsewhere, Instant, here
-from itinerary.observe.store_status import Lookout
-from itinerary.observe.webhooks import Posts, Receiver, Undelivered
+from itinerary.observe.overdue import Elsewhere, OverdueInstant, here
+from itinerary.observe.store_status import StoreStatusReader
+from itinerary.observe.webhooks import AlertSender, DeliveryFailed, Receiver
 from itinerary.ports import Clock, Store
 from itinerary.schedules.durations import SECOND, format_duration
 from itinerary.schedules.instants import shown_instant
@@ -98,7 +98,7 @@ class Alerts:
         *,
         timeline: Callable[[], Timeline],
         settings: Settings,
-        webhook: Posts,
+        webhook: AlertSender,
         receivers: Sequence[Receiver],
         hide: Callable[[str], str],
         log: Any,
@@ -122,13 +122,13 @@ class Alerts:
         self._store, self._node, self._name, self._clock, self._log = store, node, name, clock, log
         self._timeline, self._settings, self._hide = timeline, settings, hide
         self._webhook, self._receivers = webhook, {receiver.name: receiver for receiver in receivers}
-        self._lookout = Lookout(store.read, timeline, settings.node_heartbeat_interval, elsewhere=elsewhere)
+        self._lookout = StoreStatusReader(store.read, timeline, settings.node_heartbeat_interval, elsewhere=elsewhere)
         self._incidents = Incidents()
         self._trouble: dict[tuple[str, AlertKind], _Trouble] = {}
         self._held: dict[tuple[str, AlertKind], _Trouble] = {}
         """Problems that came while an incident was open. If an earlier success closes it, they open a new one."""
         self._left_out = 0
-        self._behind: Behind | None = None
+        self._behind: OverloadExtent | None = None
         """How far this node is behind; None: not behind."""
         self._lease: Lease | None = None
         self._looked_at = -_LOOK_INTERVAL
@@ -144,15 +144,15 @@ class Alerts:
 
     # -- events of the node ------------------------------------------------------------------------------------------
 
-    def hear(self, news: Sequence[News]) -> None:
+    def handle(self, news: Sequence[SchedulerEvent]) -> None:
         """Set aside the problems among the scheduler events. Called on the engine's loop."""
         for item in news:  # tens of thousands may come in a second, and almost none is a problem
-            if type(item) is Finished or type(item) is Settled:
+            if type(item) is OccurrenceEnded or type(item) is OccurrenceDecided:
                 if item.outcome in WENT_WRONG:
                     self._note(AlertKind.FAILED, item)
                 elif item.outcome is OccurrenceState.MISSED:
                     self._note(AlertKind.MISSED, item)
-            elif type(item) is Began:
+            elif type(item) is OccurrenceStarted:
                 late_by = item.started_at - item.due_at
                 if late_by > _LATE_MIN and item.key.kind is Kind.SCHEDULED:
                     late = format_duration(_seconds(late_by))
@@ -161,8 +161,8 @@ class Alerts:
             elif type(item) is FellBehind:
                 self._behind = item.behind
 
-    def _note(self, kind: AlertKind, item: Finished | Settled) -> None:
-        at = item.ended_at if isinstance(item, Finished) else self._clock.now()
+    def _note(self, kind: AlertKind, item: OccurrenceEnded | OccurrenceDecided) -> None:
+        at = item.ended_at if isinstance(item, OccurrenceEnded) else self._clock.now()
         self._add(_Trouble(kind, item.job, item.key, item.outcome, at, item.why or f"it is {item.outcome}"))
 
     def _add(self, trouble: _Trouble) -> None:
@@ -223,7 +223,7 @@ class Alerts:
         """Read the log to its end."""
         incidents = self._incidents
         while True:
-            page = await self._store.read(Events(ALERTS_STREAM, incidents.sequence, limit=_PAGE))
+            page = await self._store.read(EventsQuery(ALERTS_STREAM, incidents.sequence, limit=_PAGE))
             if unreadable := incidents.take(page, tuple(self._receivers)):
                 self._log.error("alerts.unreadable", count=unreadable, log=ALERTS_STREAM, hint="these are passed over")
             if len(page) < _PAGE:
@@ -268,8 +268,8 @@ class Alerts:
 
     async def _outputs(self, failed: Mapping[Key, str]) -> dict[str, str]:
         """Read the last output lines of failed tasks, by alert. Of very many at once, only some are read."""
-        rows = await self._store.read(ByKey(tuple(failed)[:_ASKED_AT_ONCE]))
-        details = await self._store.read(Details(tuple(row.ref for row in rows.values()))) if rows else ()
+        rows = await self._store.read(ByKeyQuery(tuple(failed)[:_ASKED_AT_ONCE]))
+        details = await self._store.read(DetailsQuery(tuple(row.ref for row in rows.values()))) if rows else ()
         found: dict[str, str] = {}
         for detail in details:
             if lines := last_lines(detail.attempts):
@@ -334,8 +334,8 @@ class Alerts:
         """Return the job's configuration at that instant, or else now; None if unreadable."""
         timeline = self._timeline()
         try:
-            stretch = timeline.in_force(job, instant) or timeline.in_force(job, self._clock.now())
-            version = timeline.jobs[job].version if stretch is None else stretch.version
+            segment = timeline.in_force(job, instant) or timeline.in_force(job, self._clock.now())
+            version = timeline.jobs[job].version if segment is None else segment.version
             return timeline.definition(job, version).config()
         except (ItineraryError, KeyError):
             return None
@@ -365,7 +365,7 @@ class Alerts:
         """Find nodes that other nodes declared dead within the last hour. Each death is reported once."""
         rows = [
             row
-            for row in await self._store.read(Nodes())
+            for row in await self._store.read(NodesQuery())
             if row.number not in self._dead and has_died(row) and (row.left_at or 0) > self._clock.now() - _DEAD_FOR
         ]
         alerts = [self._death(row) for row in rows]
@@ -411,7 +411,7 @@ class Alerts:
             name = timeline.jobs[one.job].name
             self._add(_Trouble(AlertKind.LATE, name, key, one.status, found.now, why, late_by))
 
-    def _has_deadline(self, one: Instant) -> bool:
+    def _has_deadline(self, one: OverdueInstant) -> bool:
         config = self._config(one.job, one.instant)
         return config is not None and config.alert_after is not None
 
@@ -420,13 +420,13 @@ class Alerts:
         jobs = self._next_asked({job for job, _ in self._incidents.open})
         if not jobs:
             return
-        numbers = await self._store.read(JobsByName(tuple(jobs)))
+        numbers = await self._store.read(JobsByNameQuery(tuple(jobs)))
         events: list[NewEvent] = []
         recovered: list[Alert] = []
         for job in jobs:
             if job not in numbers:
                 continue
-            page = await self._store.read(History(numbers[job].number, limit=1, states=_DECISIVE))
+            page = await self._store.read(HistoryQuery(numbers[job].number, limit=1, states=_DECISIVE))
             opened = [alert for (name, _), alert in self._incidents.open.items() if name == job]
             first = min(opened, key=lambda alert: alert.at_microseconds)
             if page.rows and _is_success_after(page.rows[0], max(alert.at_microseconds for alert in opened)):
@@ -461,7 +461,7 @@ class Alerts:
                 return
             try:
                 await self._webhook.post(receiver, alert.alert, alert.body(), self._clock.now() // SECOND)
-            except Undelivered as error:
+            except DeliveryFailed as error:
                 if self._clock.now() - alert.at_microseconds > GIVE_UP_AFTER:
                     await self._settle(receiver, alert, str(error))
                     continue

@@ -19,11 +19,18 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from typing import Final
 
-from itinerary.core.loop.events import Began, Counted, Finished, News, Settled, Tried
+from itinerary.core.loop.events import (
+    AttemptEnded,
+    LoadSampled,
+    OccurrenceDecided,
+    OccurrenceEnded,
+    OccurrenceStarted,
+    SchedulerEvent,
+)
 from itinerary.model.occurrence import Kind
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["DURATIONS", "LATENESS", "OTHER", "Histogram", "Tally"]
+__all__ = ["DURATIONS", "LATENESS", "OTHER", "Histogram", "MetricCounters"]
 
 OTHER: Final = "(other)"
 """The label of all jobs or tasks without a label of their own."""
@@ -84,11 +91,11 @@ class Counts:
         return copied
 
 
-class Tally:
+class MetricCounters:
     """The counts of one node."""
 
     def __init__(self, jobs_max: int) -> None:
-        self._batches: deque[Sequence[News]] = deque()
+        self._batches: deque[Sequence[SchedulerEvent]] = deque()
         self._waiting = 0
         self._lock = threading.Lock()
         self._jobs_max = jobs_max
@@ -105,7 +112,7 @@ class Tally:
         with self._lock:
             self.refusals[server, status] += 1
 
-    def hear(self, news: Sequence[News]) -> None:
+    def handle(self, news: Sequence[SchedulerEvent]) -> None:
         """Set events aside. Called on the engine's loop."""
         self._batches.append(news)
         self._waiting += len(news)
@@ -120,39 +127,39 @@ class Tally:
                 self._waiting = max(self._waiting - len(batch), 0)
                 self._add(batch)
 
-    def counted(self) -> Tally:
+    def counted(self) -> MetricCounters:
         """Count the waiting events and return a copy of all counts."""
         self.count()
         with self._lock:
-            copied = Tally(0)
+            copied = MetricCounters(0)
             copied.running, copied.retrying, copied.lateness = self.running, self.retrying, self.lateness.copy()
             copied.refusals = self.refusals.copy()
             copied.jobs = {job: one.copy() for job, one in self.jobs.items()}
             copied.tasks = {task: one.copy() for task, one in self.tasks.items()}
             return copied
 
-    def _add(self, batch: Sequence[News]) -> None:
+    def _add(self, batch: Sequence[SchedulerEvent]) -> None:
         """Count a batch. Up to tens of thousands of events come in a second, so this dispatches by type."""
         jobs, tasks = self.jobs, self.tasks
         for item in batch:
-            if type(item) is Tried:
+            if type(item) is AttemptEnded:
                 counts = tasks.get((item.job, item.task)) or self._task(item.job, item.task)
                 counts.statuses[item.status] += 1
                 if item.started_at is not None:
                     counts.durations.add(item.ended_at - item.started_at)
-            elif type(item) is Finished:
+            elif type(item) is OccurrenceEnded:
                 counts = jobs.get(item.job) or self._job(item.job)
                 counts.statuses[item.outcome] += 1
                 if item.started_at is not None:
                     counts.durations.add(item.ended_at - item.started_at)
-            elif type(item) is Began:
+            elif type(item) is OccurrenceStarted:
                 if item.recovery is not None:
                     self._job(item.job).recoveries[item.recovery] += 1
                 elif item.key.kind is Kind.SCHEDULED:
                     self.lateness.add(item.started_at - item.due_at)
-            elif type(item) is Settled:
+            elif type(item) is OccurrenceDecided:
                 self._job(item.job).statuses[item.outcome] += item.count
-            elif type(item) is Counted:
+            elif type(item) is LoadSampled:
                 self.running, self.retrying = item.running, item.retrying
 
     def _job(self, name: str) -> Counts:

@@ -20,12 +20,12 @@ from typing import Final, Protocol
 import msgspec
 
 from itinerary.errors import StoreError
-from itinerary.model.overload import Behind
+from itinerary.model.overload import OverloadExtent
 from itinerary.model.stalled import StalledPartition
-from itinerary.observe.store_status import Lookout, Seen
+from itinerary.observe.store_status import StoreStatus, StoreStatusReader
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["PROGRESS_MAX", "SILENCE_MAX", "Health", "Phase", "Pulse", "Verdict"]
+__all__ = ["PROGRESS_MAX", "SILENCE_MAX", "Health", "LastAnswer", "NodePhase", "ProbeAnswer"]
 
 SILENCE_MAX: Final = 10.0
 """The seconds without an answer from the engine's loop after which the node is not alive."""
@@ -33,7 +33,7 @@ PROGRESS_MAX: Final = 60 * SECOND
 """The time for which an instant may be due and undecided."""
 
 
-class Phase(StrEnum):
+class NodePhase(StrEnum):
     """The phase of a node's life."""
 
     STARTING = "starting"
@@ -42,28 +42,28 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ProbeAnswer(msgspec.Struct, frozen=True):
     """The answer to a probe."""
 
     ok: bool
     why: str
 
 
-class Heart(Protocol):
+class LoopProbe(Protocol):
     """The node whose loop is asked for a sign of life."""
 
     def ask(self, answer: Callable[[], None]) -> bool:
         """Schedule `answer` on the engine's loop, from any thread. False if there is no running loop."""
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> NodePhase:
         """The phase of the node."""
 
 
-class Pulse:
+class LastAnswer:
     """The time of the last answer from the engine's loop."""
 
-    def __init__(self, heart: Heart, time: Callable[[], float]) -> None:
+    def __init__(self, heart: LoopProbe, time: Callable[[], float]) -> None:
         """Start with the current time as the last answer.
 
         Args:
@@ -81,7 +81,7 @@ class Pulse:
         self._is_asked = True
         if not self._heart.ask(self._answer):
             self._is_asked = False
-            if self._heart.phase is Phase.STARTING:
+            if self._heart.phase is NodePhase.STARTING:
                 self._heard_at = self._time()
 
     def _answer(self) -> None:
@@ -99,10 +99,10 @@ class Health:
 
     def __init__(
         self,
-        heart: Heart,
-        pulse: Pulse,
-        lookout: Lookout,
-        behind: Callable[[], Behind | None] = lambda: None,
+        heart: LoopProbe,
+        pulse: LastAnswer,
+        lookout: StoreStatusReader,
+        behind: Callable[[], OverloadExtent | None] = lambda: None,
         stalled: Callable[[], Sequence[StalledPartition]] = tuple,
     ) -> None:
         """Keep the sources of the answers.
@@ -117,56 +117,58 @@ class Health:
         self._heart, self._pulse, self._lookout = heart, pulse, lookout
         self._behind, self._stalled = behind, stalled
 
-    def live(self) -> Verdict:
+    def live(self) -> ProbeAnswer:
         """Return whether the engine's loop answers."""
-        if self._heart.phase is Phase.ENDED:
-            return Verdict(ok=False, why="the node has ended")
+        if self._heart.phase is NodePhase.ENDED:
+            return ProbeAnswer(ok=False, why="the node has ended")
         silent_for = self._pulse.silent_for
         if silent_for > SILENCE_MAX:
-            return Verdict(ok=False, why=f"the engine's loop has not answered for {silent_for:.0f} s: it is blocked")
-        return Verdict(ok=True, why="the engine's loop answers")
+            return ProbeAnswer(
+                ok=False, why=f"the engine's loop has not answered for {silent_for:.0f} s: it is blocked"
+            )
+        return ProbeAnswer(ok=True, why="the engine's loop answers")
 
-    async def ready(self) -> Verdict:
+    async def ready(self) -> ProbeAnswer:
         """Return whether the node accepts work."""
         live = self.live()
         if not live.ok:
             return live
         phase = self._heart.phase
-        if phase is not Phase.RUNNING:
-            return Verdict(ok=False, why=f"the node is {phase}")
+        if phase is not NodePhase.RUNNING:
+            return ProbeAnswer(ok=False, why=f"the node is {phase}")
         try:
             await self._lookout.look()
         except StoreError as error:
-            return Verdict(ok=False, why=f"the store does not answer: {error}")
-        return Verdict(ok=True, why="the node runs, and its store answers")
+            return ProbeAnswer(ok=False, why=f"the store does not answer: {error}")
+        return ProbeAnswer(ok=True, why="the node runs, and its store answers")
 
-    async def progress(self) -> Verdict:
+    async def progress(self) -> ProbeAnswer:
         """Return whether the node is not behind, and no instant has been due and undecided for too long."""
         behind = self._behind()
         if behind is not None:
-            return Verdict(ok=False, why=f"this node is {behind.sentence}; {behind.advice}")
+            return ProbeAnswer(ok=False, why=f"this node is {behind.sentence}; {behind.advice}")
         stalled = self._stalled()
         if stalled:
             others = len(stalled) - 1
             more = f"; {others} more partition{' is' if others == 1 else 's are'} stalled" if others else ""
-            return Verdict(ok=False, why=f"{stalled[0].sentence}; correct the timezone function{more}")
+            return ProbeAnswer(ok=False, why=f"{stalled[0].sentence}; correct the timezone function{more}")
         try:
             seen = await self._lookout.look()
         except StoreError as error:
-            return Verdict(ok=False, why=f"nobody knows what is due: {error}")
+            return ProbeAnswer(ok=False, why=f"nobody knows what is due: {error}")
         return progress_of(seen)
 
 
-def progress_of(seen: Seen) -> Verdict:
+def progress_of(seen: StoreStatus) -> ProbeAnswer:
     """Return whether the store's status shows progress."""
     if seen.oldest is None:
-        return Verdict(ok=True, why="nothing is due and undecided")
+        return ProbeAnswer(ok=True, why="nothing is due and undecided")
     late, job = seen.undecided_for // SECOND, seen.oldest_job
     at = seen.oldest.instant // SECOND
     if seen.undecided_for >= PROGRESS_MAX:
         state = "has no row" if seen.oldest.status is None else f"is still {seen.oldest.status}"
-        return Verdict(
+        return ProbeAnswer(
             ok=False,
             why=f"{job}:{at} has been due and undecided for {late} s: it {state}; ask `itinerary explain {job}`",
         )
-    return Verdict(ok=True, why=f"the oldest that is due and undecided is {job}:{at}, for {late} s")
+    return ProbeAnswer(ok=True, why=f"the oldest that is due and undecided is {job}:{at}, for {late} s")

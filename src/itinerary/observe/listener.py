@@ -35,18 +35,18 @@ from itinerary.connections.refusals import Refusals
 from itinerary.daemon_pool import DaemonPool
 from itinerary.errors import NodeError, StoreUnavailable
 from itinerary.model.queries import Answer, Query
-from itinerary.observe.counters import Tally
-from itinerary.observe.health import Phase
+from itinerary.observe.counters import MetricCounters
+from itinerary.observe.health import NodePhase
 from itinerary.observe.listen_address import ListenAt, authority
 from itinerary.observe.metrics import CONTENT_TYPE
-from itinerary.observe.node_probe import Watched
+from itinerary.observe.node_probe import NodeProbe
 from itinerary.observe.probe_server import ProbeServer
 from itinerary.observe.probes import PROBES, Probes
 from itinerary.signal_safe_wait import join_thread, result_of
 from itinerary.stores.store import EngineStore
 from itinerary.stores.urls import is_opened_once, open_store
 
-__all__ = ["CONNECTIONS_MAX", "Listener"]
+__all__ = ["CONNECTIONS_MAX", "HttpListener"]
 
 CONNECTIONS_MAX: Final = 64
 _FILES_SHARE: Final = 16
@@ -58,14 +58,14 @@ _STOP_TIMEOUT: Final = 5.0
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Connection": "close"}
 
 
-class Listener:
+class HttpListener:
     """The HTTP listener of one node. Created, started and stopped once; `stop` may be called from any thread."""
 
     def __init__(
         self,
         at: ListenAt,
-        watched: Watched,
-        tally: Tally,
+        watched: NodeProbe,
+        tally: MetricCounters,
         *,
         store: str,
         heartbeat_interval: int,
@@ -196,14 +196,14 @@ async def _either(event: asyncio.Event, timeout: float) -> None:  # noqa: ASYNC1
 class _Reader:
     """A reader of the store: through its own connection, or through the engine if the store allows only one."""
 
-    def __init__(self, url: str, watched: Watched) -> None:
+    def __init__(self, url: str, watched: NodeProbe) -> None:
         self._url, self._watched = url, watched
         self._store: EngineStore | None = None
         self._lock = asyncio.Lock()
 
     async def read(self, query: Query[Answer]) -> Answer:
         """Return the answer of the store."""
-        if self._watched.phase is Phase.STARTING:
+        if self._watched.phase is NodePhase.STARTING:
             raise StoreUnavailable("the node is starting")
         if is_opened_once(self._url):
             return await self._through_the_engine(query)

@@ -16,10 +16,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from itinerary.model.overload import Behind
+from itinerary.model.overload import OverloadExtent
 from itinerary.model.stalled import StalledPartition
-from itinerary.observe.counters import Histogram, Tally
-from itinerary.observe.store_status import Seen
+from itinerary.observe.counters import Histogram, MetricCounters
+from itinerary.observe.store_status import StoreStatus
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["CONTENT_TYPE", "METRICS", "Described", "Gauges", "NodeMetrics", "Sources"]
@@ -117,7 +117,7 @@ class Gauges(msgspec.Struct, frozen=True):
     alerts: Mapping[str, int] = msgspec.field(default_factory=dict)
     desks: Mapping[str, Mapping[str, float | Mapping[str, float]]] = msgspec.field(default_factory=dict)
     """The metrics of each record scheduler, by name; metrics of a cycle also by the name of the cycle."""
-    behind: Behind | None = None
+    behind: OverloadExtent | None = None
     """How far the node is behind; None: not behind."""
     stalled: tuple[StalledPartition, ...] = ()
     """Partitions of records that this node does not schedule because their time zone is unknown."""
@@ -129,14 +129,14 @@ class Sources(Protocol):
     def gauges(self) -> Gauges:
         """Return the current values of the node."""
 
-    def seen(self) -> Seen | None:
+    def seen(self) -> StoreStatus | None:
         """Return the last known status of the store; None if it has not answered."""
 
 
 class NodeMetrics(Collector):
     """The metrics of one node."""
 
-    def __init__(self, tally: Tally, sources: Sources) -> None:
+    def __init__(self, tally: MetricCounters, sources: Sources) -> None:
         self._tally, self._sources = tally, sources
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)

@@ -8,18 +8,18 @@ from typing import Protocol
 
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.model.queries import Answer, Query
-from itinerary.observe.health import Phase
+from itinerary.observe.health import NodePhase
 from itinerary.observe.metrics import Gauges
-from itinerary.observe.start_rate import Pulse
+from itinerary.observe.start_rate import StartRate
 
-__all__ = ["Watched"]
+__all__ = ["NodeProbe"]
 
 
-class Watched(Protocol):
+class NodeProbe(Protocol):
     """A node, seen from outside. All methods may be called from any thread and return at once."""
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> NodePhase:
         """The phase of the node."""
 
     def ask(self, answer: Callable[[], None]) -> bool:
@@ -32,7 +32,7 @@ class Watched(Protocol):
         """Return the current values of the node."""
 
     @property
-    def pulse(self) -> Pulse:
+    def pulse(self) -> StartRate:
         """The number of starts and their lateness."""
 
     def read(self, query: Query[Answer]) -> Future[Answer]:

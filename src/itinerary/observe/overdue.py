@@ -19,15 +19,15 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from itinerary.core.recovery.match import Matching, stands_for_itself, windows_of
+from itinerary.core.recovery.match import PackedInstants, stands_for_itself, windows_of
 from itinerary.core.timeline.timeline import Timeline
-from itinerary.model.queries import Active
+from itinerary.model.queries import ActiveQuery
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.paging import Read, decided_between, windows_after
+from itinerary.stores.paging import StoreRead, decided_between, windows_after
 
-__all__ = ["ROWS_MAX", "Elsewhere", "Instant", "Undecided", "here", "look_for_undecided"]
+__all__ = ["ROWS_MAX", "Elsewhere", "OverdueInstant", "OverdueInstants", "here", "look_for_undecided"]
 
 Elsewhere: TypeAlias = Callable[..., Awaitable[Any]]
 """Runs a function where it does not block the loop."""
@@ -38,7 +38,7 @@ _STRIDES_MAX: Final = 24
 """The maximum number of hours searched from the watermark on. The search ends at the first with a missing row."""
 
 
-class Instant(msgspec.Struct, frozen=True):
+class OverdueInstant(msgspec.Struct, frozen=True):
     """An instant that is due and has not started."""
 
     job: JobNumber
@@ -55,15 +55,15 @@ class Instant(msgspec.Struct, frozen=True):
         return self.status in (None, OccurrenceState.PRERUN)
 
 
-class Undecided(msgspec.Struct, frozen=True):
+class OverdueInstants(msgspec.Struct, frozen=True):
     """The instants that are due and have not started, the longest due first."""
 
-    instants: tuple[Instant, ...]
+    instants: tuple[OverdueInstant, ...]
     in_queue: int
     """The number of rows that are due and have not started, decided or not, up to ROWS_MAX."""
 
     @property
-    def oldest(self) -> Instant | None:
+    def oldest(self) -> OverdueInstant | None:
         """The instant that has been due and undecided for longest."""
         return next((one for one in self.instants if one.is_undecided), None)
 
@@ -74,8 +74,8 @@ async def here(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 async def look_for_undecided(
-    read: Read, timeline: Timeline, watermark: int, now: int, elsewhere: Elsewhere = here
-) -> Undecided:
+    read: StoreRead, timeline: Timeline, watermark: int, now: int, elsewhere: Elsewhere = here
+) -> OverdueInstants:
     """Return the instants that are due before `now` and have not started.
 
     Args:
@@ -86,24 +86,26 @@ async def look_for_undecided(
         elsewhere: Runs a long computation outside the loop.
     """
     missing = await _missing(read, timeline, watermark, now, elsewhere)
-    rows = await read(Active(due_before=now, limit=ROWS_MAX))
+    rows = await read(ActiveQuery(due_before=now, limit=ROWS_MAX))
     unstarted = [row for row in rows if row.started_at is None]
     live = [_as_instant(row) for row in unstarted if not row.is_recovery]
     found = sorted([*missing, *live], key=lambda one: one.due_at)
-    return Undecided(tuple(found), len(unstarted))
+    return OverdueInstants(tuple(found), len(unstarted))
 
 
-def _as_instant(row: OccurrenceRow) -> Instant:
-    return Instant(row.job, row.instant, row.due_at, row.status)
+def _as_instant(row: OccurrenceRow) -> OverdueInstant:
+    return OverdueInstant(row.job, row.instant, row.due_at, row.status)
 
 
-async def _missing(read: Read, timeline: Timeline, watermark: int, now: int, elsewhere: Elsewhere) -> list[Instant]:
+async def _missing(
+    read: StoreRead, timeline: Timeline, watermark: int, now: int, elsewhere: Elsewhere
+) -> list[OverdueInstant]:
     """Return the instants without a row, of the first hour that has any."""
     windows = await windows_after(read, watermark)
     for start in range(watermark, now, _STRIDE)[:_STRIDES_MAX]:
         end = min(start + _STRIDE, now)
         keys = [key async for page in decided_between(read, start, end) for key in page]
-        found: list[Instant] = await elsewhere(_without_row, timeline, start, end, keys, windows)
+        found: list[OverdueInstant] = await elsewhere(_without_row, timeline, start, end, keys, windows)
         if found:
             return found
     return []
@@ -111,16 +113,16 @@ async def _missing(read: Read, timeline: Timeline, watermark: int, now: int, els
 
 def _without_row(
     timeline: Timeline, start: int, end: int, keys: Sequence[Key], windows: Sequence[OccurrenceRow]
-) -> list[Instant]:
+) -> list[OverdueInstant]:
     expected = timeline.expected(start, end)
     if not len(expected):
         return []
-    matching = Matching(expected)
+    matching = PackedInstants(expected)
     answering, gaps = windows_of(windows)
     rows, _ = matching.rows([key for key in keys if stands_for_itself(key)])
     lacks = (rows == 0) & (matching.spans([*answering, *gaps]) == 0)
     columns = (expected.jobs[lacks].tolist(), expected.instants[lacks].tolist(), (expected.skips[lacks] != 0).tolist())
     return [
-        Instant(JobNumber(job), instant, instant, None, is_skipped)
+        OverdueInstant(JobNumber(job), instant, instant, None, is_skipped)
         for job, instant, is_skipped in zip(*columns, strict=True)
     ]

@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Callable
 
 from itinerary.errors import ItineraryError, StoreError
-from itinerary.observe.counters import Tally
-from itinerary.observe.health import Health, Pulse, Verdict
+from itinerary.observe.counters import MetricCounters
+from itinerary.observe.health import Health, LastAnswer, ProbeAnswer
 from itinerary.observe.metrics import Gauges, NodeMetrics
-from itinerary.observe.node_probe import Watched
-from itinerary.observe.store_status import Lookout, Seen
-from itinerary.stores.paging import Read
+from itinerary.observe.node_probe import NodeProbe
+from itinerary.observe.store_status import StoreStatus, StoreStatusReader
+from itinerary.stores.paging import StoreRead
 
 __all__ = ["PROBES", "Probes"]
 
@@ -26,7 +26,13 @@ class Probes:
     """The probes and metrics of one node. Used on one loop only."""
 
     def __init__(
-        self, watched: Watched, tally: Tally, read: Read, *, heartbeat_interval: int, time: Callable[[], float]
+        self,
+        watched: NodeProbe,
+        tally: MetricCounters,
+        read: StoreRead,
+        *,
+        heartbeat_interval: int,
+        time: Callable[[], float],
     ) -> None:
         """Create the probes.
 
@@ -38,8 +44,8 @@ class Probes:
             time: Returns seconds from any fixed moment. May be called from any thread.
         """
         self._watched, self._tally = watched, tally
-        self._lookout = Lookout(read, watched.timeline, heartbeat_interval)
-        self._pulse = Pulse(watched, time)
+        self._lookout = StoreStatusReader(read, watched.timeline, heartbeat_interval)
+        self._pulse = LastAnswer(watched, time)
         self._health = Health(
             watched, self._pulse, self._lookout, lambda: watched.gauges().behind, lambda: watched.gauges().stalled
         )
@@ -50,7 +56,7 @@ class Probes:
         self._pulse.feel()
         self._tally.count()
 
-    async def verdict(self, probe: str) -> Verdict:
+    async def verdict(self, probe: str) -> ProbeAnswer:
         """Return the answer to a probe."""
         try:
             match probe:
@@ -61,7 +67,7 @@ class Probes:
                 case _:
                     return await self._health.progress()
         except ItineraryError as error:
-            return Verdict(ok=False, why=str(error))
+            return ProbeAnswer(ok=False, why=str(error))
 
     async def metrics(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
@@ -81,6 +87,6 @@ class Probes:
         """Return the current values of the node."""
         return self._watched.gauges()
 
-    def seen(self) -> Seen | None:
+    def seen(self) -> StoreStatus | None:
         """Return the last known status of the store."""
         return self._lookout.last

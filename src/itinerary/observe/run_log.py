@@ -25,7 +25,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from itinerary.core.loop.events import Finished, News, Settled
+from itinerary.core.loop.events import OccurrenceDecided, OccurrenceEnded, SchedulerEvent
 from itinerary.core.loop.log_budget import SUMMARY_AFTER, LogBudget, log_summaries
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Ref
@@ -46,7 +46,7 @@ _WAITING_LOUD_MAX: Final = 100_000
 _WHY_MAX: Final = 2_000
 _CLOSE_TIMEOUT: Final = 5.0
 
-Item: TypeAlias = Finished | Settled
+Item: TypeAlias = OccurrenceEnded | OccurrenceDecided
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ def run_end(item: Item) -> RunEnd:
     """Return the end of a run from a scheduler event."""
     key = item.key
     run, why = key.run_id(item.job), None if item.why is None else item.why[:_WHY_MAX]
-    if isinstance(item, Settled):
+    if isinstance(item, OccurrenceDecided):
         return RunEnd(job=item.job, run=run, kind=key.kind, outcome=item.outcome, why=why, count=item.count)
     start = item.started_at
     return RunEnd(
@@ -102,7 +102,7 @@ def _seconds(microseconds: int) -> float:
 
 
 class RunLog:
-    """The writer of the log of runs. Pass `hear` to the engine, and close the writer when the node has ended."""
+    """The writer of the log of runs. Pass `handle` to the engine, and close the writer when the node has ended."""
 
     def __init__(self, log: Any, node: str) -> None:
         # An unbound logger of structlog is created again for each event.
@@ -117,13 +117,14 @@ class RunLog:
         self._left_out_lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def hear(self, news: Sequence[News]) -> None:
+    def handle(self, news: Sequence[SchedulerEvent]) -> None:
         """Queue the ends among the scheduler events. Called on the engine's loop."""
         shows_all = _shows(self._log, logging.INFO)
         ends = [
             item
             for item in news
-            if (type(item) is Finished or type(item) is Settled) and (shows_all or item.outcome not in QUIET)
+            if (type(item) is OccurrenceEnded or type(item) is OccurrenceDecided)
+            and (shows_all or item.outcome not in QUIET)
         ]
         if not ends:
             return

@@ -15,12 +15,12 @@ from typing import Final
 
 import msgspec
 
-from itinerary.core.loop.events import Began, News
+from itinerary.core.loop.events import OccurrenceStarted, SchedulerEvent
 from itinerary.model.occurrence import Kind
 from itinerary.observe.counters import LATENESS, Histogram
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["BEAT", "BEATS", "Beat", "Pulse"]
+__all__ = ["BEAT", "BEATS", "RateInterval", "StartRate"]
 
 BEAT: Final = 10 * SECOND
 BEATS: Final = 60
@@ -30,7 +30,7 @@ _WAITING_MAX: Final = 20_000
 _NEARLY_ALL: Final = 0.99
 
 
-class Beat(msgspec.Struct, frozen=True):
+class RateInterval(msgspec.Struct, frozen=True):
     """An interval of ten seconds."""
 
     at: int
@@ -43,17 +43,17 @@ class Beat(msgspec.Struct, frozen=True):
     """
 
 
-class Pulse:
+class StartRate:
     """The starts of a node, by interval."""
 
     def __init__(self) -> None:
-        self._batches: deque[Sequence[News]] = deque()
+        self._batches: deque[Sequence[SchedulerEvent]] = deque()
         self._waiting = 0
         self._lock = threading.Lock()
         self._starts: dict[int, int] = {}
         self._lateness: dict[int, Histogram] = {}
 
-    def hear(self, news: Sequence[News]) -> None:
+    def handle(self, news: Sequence[SchedulerEvent]) -> None:
         """Set events aside. Called on the engine's loop."""
         self._batches.append(news)
         self._waiting += len(news)
@@ -61,7 +61,7 @@ class Pulse:
             with self._lock:
                 self._count()
 
-    def beats(self, now: int) -> list[Beat]:
+    def beats(self, now: int) -> list[RateInterval]:
         """Return the last ten minutes, the oldest first, without the current interval."""
         last = now // BEAT
         with self._lock:
@@ -71,16 +71,16 @@ class Pulse:
                 self._lateness.pop(number, None)
             return [self._beat(number) for number in range(last - BEATS, last)]
 
-    def _beat(self, number: int) -> Beat:
+    def _beat(self, number: int) -> RateInterval:
         late = self._lateness.get(number)
-        return Beat(number * BEAT, self._starts.get(number, 0), None if late is None else _nearly_all(late))
+        return RateInterval(number * BEAT, self._starts.get(number, 0), None if late is None else _nearly_all(late))
 
     def _count(self) -> None:
         while self._batches:
             batch = self._batches.popleft()
             self._waiting = max(self._waiting - len(batch), 0)
             for item in batch:
-                if type(item) is Began:
+                if type(item) is OccurrenceStarted:
                     number = item.started_at // BEAT
                     self._starts[number] = self._starts.get(number, 0) + 1
                     if item.recovery is None and item.key.kind is Kind.SCHEDULED:

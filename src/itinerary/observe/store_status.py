@@ -15,15 +15,15 @@ from typing import Final
 
 import msgspec
 
-from itinerary.core.timeline.history import Paused
+from itinerary.core.timeline.history import JobPaused
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError, StoreError, StoreUnavailable
-from itinerary.model.queries import Nodes, Standing
+from itinerary.model.queries import NodesQuery, StoreStatusQuery
 from itinerary.model.rows import EntryKind, JobNumber
-from itinerary.observe.overdue import Elsewhere, Instant, here, look_for_undecided
-from itinerary.stores.paging import Read, news_since
+from itinerary.observe.overdue import Elsewhere, OverdueInstant, here, look_for_undecided
+from itinerary.stores.paging import StoreRead, news_since
 
-__all__ = ["LOOK_TIMEOUT", "Lookout", "Seen"]
+__all__ = ["LOOK_TIMEOUT", "StoreStatus", "StoreStatusReader"]
 
 LOOK_TIMEOUT: Final = 5.0
 """The maximum time for an answer of the store, in seconds."""
@@ -33,17 +33,17 @@ _MISSES_MAX: Final = 3
 """The number of heartbeats that a node may miss and still count as present."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class StoreStatus(msgspec.Struct, frozen=True):
     """The status of the store at one time."""
 
     now: int
     """The time of the store's clock."""
     watermark: int
-    oldest: Instant | None
+    oldest: OverdueInstant | None
     """The instant that has been due and undecided for longest."""
     oldest_job: str | None
     """The name of its job."""
-    undecided: tuple[Instant, ...]
+    undecided: tuple[OverdueInstant, ...]
     """The instants that are due and have not started."""
     in_queue: int
     paused: int
@@ -55,12 +55,12 @@ class Seen(msgspec.Struct, frozen=True):
         return 0 if self.oldest is None else max(self.now - self.oldest.due_at, 0)
 
 
-class Lookout:
+class StoreStatusReader:
     """The reader of one store's status. Used on one loop only."""
 
     def __init__(
         self,
-        read: Read,
+        read: StoreRead,
         timeline: Callable[[], Timeline | None],
         heartbeat_interval: int,
         timeout: float = LOOK_TIMEOUT,
@@ -81,11 +81,11 @@ class Lookout:
         self._timeline = Timeline()
         self._pausing: tuple[int, tuple[JobNumber, ...]] = (-1, ())
         self._looked_at = -_FRESH_FOR
-        self._look: asyncio.Task[Seen] | None = None
-        self.last: Seen | None = None
+        self._look: asyncio.Task[StoreStatus] | None = None
+        self.last: StoreStatus | None = None
         """The last result."""
 
-    async def look(self) -> Seen:
+    async def look(self) -> StoreStatus:
         """Return the status of the store, at most a moment old.
 
         Raises:
@@ -106,7 +106,7 @@ class Lookout:
             self._look.cancel()
             await asyncio.wait([self._look])
 
-    async def _seen(self) -> Seen:
+    async def _seen(self) -> StoreStatus:
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._look_around()
@@ -117,14 +117,14 @@ class Lookout:
         except ItineraryError as error:  # for example, a job that cannot be enumerated or a page without an end
             raise StoreError(f"what the store holds cannot be read: {error}") from error
 
-    async def _look_around(self) -> Seen:
-        status = await self._read(Standing())
+    async def _look_around(self) -> StoreStatus:
+        status = await self._read(StoreStatusQuery())
         timeline = await self._newest(status.revision)
         found = await look_for_undecided(self._read, timeline, status.watermark, status.now, self._elsewhere)
-        nodes = await self._read(Nodes())
+        nodes = await self._read(NodesQuery())
         there = [row for row in nodes if row.left_at is None and status.now - row.beat_at < self._silence_max]
         oldest = found.oldest
-        return Seen(
+        return StoreStatus(
             status.now,
             status.watermark,
             oldest,
@@ -157,7 +157,7 @@ class Lookout:
 
 def _is_paused(timeline: Timeline, job: JobNumber, now: int) -> bool:
     try:
-        stretch = timeline.in_force(job, now)
+        segment = timeline.in_force(job, now)
     except ItineraryError:
         return False  # the job is unreadable and quarantined
-    return stretch is not None and isinstance(stretch.standing, Paused)
+    return segment is not None and isinstance(segment.status, JobPaused)

@@ -19,13 +19,13 @@ import aiohttp
 import msgspec
 
 from itinerary.errors import ConfigError, ItineraryError
-from itinerary.executors.address_policy import HostLookup, Pinned, checked_addresses, system_lookup
+from itinerary.executors.address_policy import HostLookup, PinnedResolver, checked_addresses, system_lookup
 from itinerary.executors.host_names import read_allowed
 from itinerary.executors.http_definition import read_http
 from itinerary.executors.secrets import Secret, SecretResolver, Value, environment_secret, resolve_values
 from itinerary.model.text import clean_text
 
-__all__ = ["Posts", "Receiver", "Undelivered", "Webhook", "receiver_of", "signature"]
+__all__ = ["AlertSender", "DeliveryFailed", "Receiver", "Webhook", "receiver_of", "signature"]
 
 _TIMEOUT: Final = 10.0
 """The maximum time for an answer of the receiver, in seconds."""
@@ -34,7 +34,7 @@ _ERROR_MAX: Final = 300
 _UNUSABLE: Final = "the URL of a receiver, or the secret that it is, cannot be used; check it"
 
 
-class Undelivered(ItineraryError):
+class DeliveryFailed(ItineraryError):
     """An alert that did not arrive."""
 
 
@@ -58,11 +58,11 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
     return f"sha256={digest}"
 
 
-class Posts(Protocol):
+class AlertSender(Protocol):
     """A way to send a body to a receiver."""
 
     async def post(self, receiver: Receiver, alert: str, body: bytes, timestamp: int) -> None:
-        """Send a body once. Raise Undelivered on failure."""
+        """Send a body once. Raise DeliveryFailed on failure."""
 
 
 class Webhook:
@@ -91,7 +91,7 @@ class Webhook:
         """Post a body once.
 
         Raises:
-            Undelivered: The alert did not arrive. The message names the host and no other part of the URL.
+            DeliveryFailed: The alert did not arrive. The message names the host and no other part of the URL.
         """
         host = "the receiver"
         try:
@@ -99,7 +99,7 @@ class Webhook:
             host = call.host
             addresses = await checked_addresses(call.host, call.port, self._allowed, self._lookup)
             connector = aiohttp.TCPConnector(
-                resolver=Pinned(call.host, addresses), use_dns_cache=False, force_close=True, limit=1
+                resolver=PinnedResolver(call.host, addresses), use_dns_cache=False, force_close=True, limit=1
             )
             timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
             headers = await self._headers(alert, body, str(timestamp))
@@ -109,16 +109,16 @@ class Webhook:
             ):
                 status = response.status
         except TimeoutError:
-            raise Undelivered(f"{host} has not answered for {_TIMEOUT:g} s") from None
+            raise DeliveryFailed(f"{host} has not answered for {_TIMEOUT:g} s") from None
         except ConfigError:  # the message may quote the URL, which may be a secret
-            raise Undelivered(_UNUSABLE) from None
+            raise DeliveryFailed(_UNUSABLE) from None
         except ItineraryError as error:
-            raise Undelivered(clean_text(str(error), _ERROR_MAX)) from None
+            raise DeliveryFailed(clean_text(str(error), _ERROR_MAX)) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise Undelivered(f"{host} cannot be reached: {type(error).__name__}") from None
+            raise DeliveryFailed(f"{host} cannot be reached: {type(error).__name__}") from None
         if not 200 <= status <= 299:
             redirect = "; redirects are not followed" if 300 <= status <= 399 else ""
-            raise Undelivered(f"{host} answered {status}{redirect}")
+            raise DeliveryFailed(f"{host} answered {status}{redirect}")
 
     async def check(self, receiver: Receiver) -> str:
         """Check that a receiver can be reached: its URL, its address, a connection. Nothing is sent.
@@ -127,7 +127,7 @@ class Webhook:
             The host.
 
         Raises:
-            Undelivered: An alert would not arrive. The message names the host and no other part of the URL.
+            DeliveryFailed: An alert would not arrive. The message names the host and no other part of the URL.
         """
         host = "the receiver"
         try:
@@ -142,13 +142,13 @@ class Webhook:
                 )
             writer.close()
         except TimeoutError:
-            raise Undelivered(f"{host} has not answered for {_TIMEOUT:g} s") from None
+            raise DeliveryFailed(f"{host} has not answered for {_TIMEOUT:g} s") from None
         except ConfigError:
-            raise Undelivered(_UNUSABLE) from None
+            raise DeliveryFailed(_UNUSABLE) from None
         except ItineraryError as error:
-            raise Undelivered(clean_text(str(error), _ERROR_MAX)) from None
+            raise DeliveryFailed(clean_text(str(error), _ERROR_MAX)) from None
         except OSError as error:
-            raise Undelivered(f"{host} cannot be reached: {error.strerror or type(error).__name__}") from None
+            raise DeliveryFailed(f"{host} cannot be reached: {error.strerror or type(error).__name__}") from None
         return host
 
     async def _resolved(self, value: Value) -> str:

@@ -15,20 +15,20 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from itinerary.errors import ConfigError, NodeError, NotThere
+from itinerary.errors import ConfigError, NodeError, NotFoundError
 from itinerary.model.codec import from_json, to_json
 from itinerary.model.definition import Definition
-from itinerary.model.overrides import LEAVES, NOTHING, Level, Overrides, laid_over, leaves_set, read_overrides
-from itinerary.model.queries import ByRef
+from itinerary.model.overrides import LEAVES, NOTHING, OverrideLevel, Overrides, laid_over, leaves_set, read_overrides
+from itinerary.model.queries import ByRefQuery
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.run_request import Adjusted, details_with
 from itinerary.model.states import FINAL
 from itinerary.model.text import shown
-from itinerary.model.writes import Adjustment, Refusal, Refused
+from itinerary.model.writes import AdjustRequest, Refusal, Refused
 from itinerary.operations.job_changes import ROUNDS_MAX
 from itinerary.ports import Store
-from itinerary.read.run_lookup import Finder, Run, RunLike
-from itinerary.read.timeline_view import View
+from itinerary.read.run_lookup import RunLike, RunLookup, RunReference
+from itinerary.read.timeline_view import TimelineView
 from itinerary.schedules.instants import shown_instant
 from itinerary.schedules.suggestions import did_you_mean
 
@@ -37,22 +37,22 @@ __all__ = ["ADJUSTABLE", "AdjustedRun", "Permit", "adjust", "options_of"]
 Permit: TypeAlias = Callable[[Definition, Overrides], None]
 """A check of new values: receives the definition of a run and the values to set, and raises an error to refuse them."""
 
-ADJUSTABLE: Final = tuple(key for key, levels in LEAVES.items() if Level.OCCURRENCE in levels)
+ADJUSTABLE: Final = tuple(key for key, levels in LEAVES.items() if OverrideLevel.OCCURRENCE in levels)
 """The keys that one run may set."""
 
 
 class AdjustedRun(msgspec.Struct, frozen=True):
     """A run with the values that are set on it."""
 
-    run: Run
+    run: RunReference
     values: Mapping[str, Any]
     """The values that are set on this run, by key: `{"priority": 9, "retry.max_retries": 3}`."""
 
 
 async def adjust(
     store: Store,
-    view: View,
-    finder: Finder,
+    view: TimelineView,
+    lookup: RunLookup,
     by: str,
     wanted: RunLike,
     options: Mapping[str, object],
@@ -77,17 +77,17 @@ async def adjust(
     Raises:
         PermissionDeniedError: `permit` refuses a value.
         ConfigError: A value is not allowed, or `options` is empty.
-        NotThere: The run is not known.
+        NotFoundError: The run is not known.
         NodeError: The run has started or ended.
     """
-    given = read_overrides(options, Level.OCCURRENCE)
+    given = read_overrides(options, OverrideLevel.OCCURRENCE)
     if given == NOTHING:
         raise ConfigError(f"nothing is to be adjusted; give one of {', '.join(ADJUSTABLE)}")
-    run = await finder.find(store, view, wanted)
+    run = await lookup.find(store, view, wanted)
     for _ in range(ROUNDS_MAX):
-        row = (await store.read(ByRef((run.ref,)))).get(run.ref)
+        row = (await store.read(ByRefQuery((run.ref,)))).get(run.ref)
         if row is None:
-            raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
+            raise NotFoundError(f"occurrence {run} is no longer kept: its history has been pruned")
         stored = NOTHING if row.overrides is None else from_json(Overrides, row.overrides)
         overrides = laid_over(stored, given)
         values = dict(leaves_set(overrides))
@@ -98,7 +98,7 @@ async def adjust(
         if permit is not None:
             permit(definition, given)
         definition.config(occurrence=overrides)
-        request = Adjustment(
+        request = AdjustRequest(
             run.ref,
             to_json(overrides).decode(),
             row.adjustments,
@@ -109,13 +109,13 @@ async def adjust(
             await view.adjusted(row, request.overrides, row.adjustments + 1)
             return AdjustedRun(run, values)
         if answer.why is not Refusal.ADJUSTED:
-            fresh = (await store.read(ByRef((run.ref,)))).get(run.ref)
+            fresh = (await store.read(ByRefQuery((run.ref,)))).get(run.ref)
             _check_waits(run, row if fresh is None else fresh)
             raise NodeError(f"{run} was not adjusted: {answer.why}")
     raise NodeError(f"{run} was not adjusted: others adjust it all the time; try again")
 
 
-def _check_waits(run: Run, row: OccurrenceRow) -> None:
+def _check_waits(run: RunReference, row: OccurrenceRow) -> None:
     """Raise NodeError if a run has started or ended."""
     if row.status in FINAL:
         raise NodeError(f"{run} has ended already, {row.status}; replay it, and adjust the replay while it waits")

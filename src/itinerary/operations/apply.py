@@ -35,7 +35,7 @@ from itinerary.errors import ConfigError, ItineraryError, NodeError, WindowError
 from itinerary.jobs.declaration import Declared
 from itinerary.jobs.registration import anchor_of, declared_request, is_same
 from itinerary.jobs.undeclared import (
-    Home,
+    JobSource,
     is_stopped,
     settling_entry,
     source_entry,
@@ -46,25 +46,25 @@ from itinerary.jobs.undeclared import (
 from itinerary.jobs.version_diff import DefaultDifference, default_differences, differ_in_defaults_only, differences
 from itinerary.model.policies import UpdatePolicy
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, JobRow
-from itinerary.model.timeline import Denial, Denied, NewEntry
+from itinerary.model.timeline import EntryRefusal, EntryRejected, TimelineEntryRequest
 from itinerary.model.version_subject import VersionSubject
 from itinerary.model.writes import BATCH_MAX
 from itinerary.operations.idempotency import RequestKey
 from itinerary.operations.job_changes import ROUNDS_MAX
-from itinerary.operations.job_updates import Beginning, Change, Diff, Terms, is_removed
+from itinerary.operations.job_updates import DefinitionChange, Diff, EffectiveFrom, UpdateTerms, is_removed
 from itinerary.ports import Store
 from itinerary.read.timeline_view import StoreView
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND, DurationLike
 
-__all__ = ["Application", "AppliedDefault", "AppliedJob", "Outcome", "Wish", "apply_jobs"]
+__all__ = ["AppliedDefault", "AppliedJob", "ApplyOptions", "ApplyResult", "JobApplyResult", "apply_jobs"]
 
 _WINDOW = "1d"
 """The default window in which instants are compared."""
-_NOW = Beginning()
+_NOW = EffectiveFrom()
 
 
-class Outcome(StrEnum):
+class JobApplyResult(StrEnum):
     """The result of an apply for one job."""
 
     NEW = "new"
@@ -81,7 +81,7 @@ class AppliedJob(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an apply for one job, with its details."""
 
     job: str
-    outcome: Outcome
+    outcome: JobApplyResult
     version: int
     schedule: str
     """The new schedule in words."""
@@ -104,7 +104,7 @@ class AppliedDefault(msgspec.Struct, frozen=True, kw_only=True):
     """The number of jobs with this change."""
 
 
-class Application(msgspec.Struct, frozen=True, kw_only=True):
+class ApplyResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a plan or an apply."""
 
     jobs: tuple[AppliedJob, ...]
@@ -119,14 +119,14 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_change(self) -> bool:
         """True if the apply enters, or would enter, anything."""
-        return any(job.outcome is not Outcome.SAME for job in self.jobs)
+        return any(job.outcome is not JobApplyResult.SAME for job in self.jobs)
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: JobApplyResult) -> int:
         """Return the number of jobs with that outcome."""
         return sum(job.outcome is outcome for job in self.jobs)
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a plan or an apply."""
 
     policy: UpdatePolicy
@@ -135,7 +135,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """How far ahead instants are compared: a number of instants or a duration."""
     remove: tuple[str, ...] = ()
     """Jobs to remove."""
-    home: Home | None = None
+    home: JobSource | None = None
     """The source of the declarations, with the policy for jobs that it no longer declares."""
     instants_max: int | None = None
     """The limit of compared instants; above it WindowError is raised. None: no limit."""
@@ -144,14 +144,14 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 async def apply_jobs(
     store: Store,
     declared: Mapping[str, Declared],
-    wish: Wish,
+    wish: ApplyOptions,
     *,
     by: str,
     zone_data: ZoneData,
     is_plan: bool,
     key: RequestKey | None = None,
     view: StoreView | None = None,
-) -> Application:
+) -> ApplyResult:
     """Make the store match the declared jobs, or return the changes that this would make.
 
     Args:
@@ -182,9 +182,9 @@ async def apply_jobs(
                 "apply several smaller files, or start a node with this one"
             )
         answers = await store.amend(plan.entries, judge_by(view.timeline))
-        denied = [answer for answer in answers if isinstance(answer, Denied)]
+        denied = [answer for answer in answers if isinstance(answer, EntryRejected)]
         for answer in denied:
-            if answer.why is Denial.UNKNOWN:
+            if answer.why is EntryRefusal.UNKNOWN:
                 raise NodeError(f"job {answer.job!r} could not be changed: {answer.why}")
         await view.read()
         if not denied:
@@ -202,17 +202,17 @@ class _Planned(msgspec.Struct, frozen=True):
     """The planned change of one job."""
 
     row: JobRow
-    outcome: Outcome
-    entry: NewEntry | None
+    outcome: JobApplyResult
+    entry: TimelineEntryRequest | None
     body: str
     before: str | None
-    more: tuple[NewEntry, ...] = ()
+    more: tuple[TimelineEntryRequest, ...] = ()
     """Entries in addition to `entry`: the job starts again, or has another source."""
 
     @property
-    def first(self) -> NewEntry | None:
+    def first(self) -> TimelineEntryRequest | None:
         """The entry that decides the outcome."""
-        if self.entry is not None or self.outcome is Outcome.SAME:
+        if self.entry is not None or self.outcome is JobApplyResult.SAME:
             return self.entry
         return self.more[0]
 
@@ -224,7 +224,7 @@ class _Plan:
         self,
         view: StoreView,
         declared: Mapping[str, Declared],
-        wish: Wish,
+        wish: ApplyOptions,
         by: str,
         zone_data: ZoneData,
         key: RequestKey | None = None,
@@ -234,7 +234,7 @@ class _Plan:
         self._timeline, self._now, self._by, self._wish = view.timeline, view.now(), by, wish
         self._key, self._made = key, made
         window = _WINDOW if wish.window is None and not wish.policy.is_windowed else wish.window
-        self._terms = Terms(Change(policy=wish.policy, window=window), wish.policy)
+        self._terms = UpdateTerms(DefinitionChange(policy=wish.policy, window=window), wish.policy)
         self._zone_data = zone_data
         self._rows = {row.name: row for row in self._timeline.jobs.values()}
         self._jobs = [self._planned(declaration, place) for place, declaration in enumerate(declared.values(), 1)]
@@ -252,7 +252,7 @@ class _Plan:
         self._zones = self._lacking(self._zones_needed(declared))
 
     @property
-    def entries(self) -> list[NewEntry]:
+    def entries(self) -> list[TimelineEntryRequest]:
         """The entries of the plan; empty if nothing changes."""
         made = [entry for job in self._jobs for entry in (job.entry, *job.more) if entry is not None]
         return [*self._zones, *made] if made else []
@@ -269,30 +269,32 @@ class _Plan:
             number = JobNumber(max(self._timeline.jobs, default=0) + place)
             row = JobRow(number, declaration.name, self._now, 0, self._now)
             body = declaration.body(self._now // SECOND)
-            return _Planned(row, Outcome.NEW, self._version(row, body), body, None)
+            return _Planned(row, JobApplyResult.NEW, self._version(row, body), body, None)
         row, stored = self._newest(row)
         body = declaration.body(anchor_of(stored, row))
         if is_removed(self._timeline, row):
-            return _Planned(row, Outcome.NEW, self._version(row, body), body, None)
+            return _Planned(row, JobApplyResult.NEW, self._version(row, body), body, None)
         if is_same(stored, body):
             more = self._more(row, has_version=False)
             is_started = any(entry.kind is EntryKind.START for entry in more)
-            return _Planned(row, Outcome.STARTED if is_started else Outcome.SAME, None, body, stored, more)
+            return _Planned(
+                row, JobApplyResult.STARTED if is_started else JobApplyResult.SAME, None, body, stored, more
+            )
         zones = self._zone_rows(self._lacking(declaration.zone_names()))
         beginning = self._terms.beginning(self._timeline, row, self._now, body, zones)
         version = self._version(row, body, beginning, stored)
-        return _Planned(row, Outcome.CHANGED, version, body, stored, self._more(row, has_version=True))
+        return _Planned(row, JobApplyResult.CHANGED, version, body, stored, self._more(row, has_version=True))
 
-    def _lacking(self, names: Iterable[str]) -> list[NewEntry]:
+    def _lacking(self, names: Iterable[str]) -> list[TimelineEntryRequest]:
         """Return entries for those zones that the timeline does not have."""
         revision = self._timeline.revision
         return lacking_entries(self._timeline.zones, self._zone_data, names, by=self._by, revision=revision)
 
-    def _zone_rows(self, zones: Iterable[NewEntry]) -> list[EntryRow]:
+    def _zone_rows(self, zones: Iterable[TimelineEntryRequest]) -> list[EntryRow]:
         """Return the rows that zone entries would become."""
         return [self._as_if(entry, FOR_ALL, line, 0) for line, entry in enumerate(zones)]
 
-    def _more(self, row: JobRow, *, has_version: bool) -> tuple[NewEntry, ...]:
+    def _more(self, row: JobRow, *, has_version: bool) -> tuple[TimelineEntryRequest, ...]:
         """Return the additional entries of a declared job: its restart, and its new source."""
         home, entries = self._wish.home, self._timeline.entries(row.number)
         if home is None:
@@ -326,7 +328,7 @@ class _Plan:
         row, stored = self._newest(row)
         body = stored or ""
         entry = settling_entry(row.name, self._wish.home, by=self._by, revision=self._timeline.revision)
-        outcome = Outcome.REMOVED if entry.kind is EntryKind.REMOVE else Outcome.STOPPED
+        outcome = JobApplyResult.REMOVED if entry.kind is EntryKind.REMOVE else JobApplyResult.STOPPED
         return _Planned(row, outcome, entry, body, body)
 
     def _as_made(self, row: JobRow, made: EntryRow | None) -> _Planned:
@@ -337,13 +339,13 @@ class _Plan:
         bodies = [entry.body or "" for entry in earlier if entry.kind is EntryKind.VERSION]
         before = bodies[-1] if bodies else None
         if made is None:
-            return _Planned(self._newest(row)[0], Outcome.SAME, None, before or "", before)
-        standing = [entry.kind for entry in earlier if entry.kind in (EntryKind.VERSION, EntryKind.REMOVE)]
-        is_new = not standing or standing[-1] is EntryKind.REMOVE
-        entry = NewEntry(job=row.name, kind=made.kind, request=made.request, by=made.entered_by)
+            return _Planned(self._newest(row)[0], JobApplyResult.SAME, None, before or "", before)
+        status = [entry.kind for entry in earlier if entry.kind in (EntryKind.VERSION, EntryKind.REMOVE)]
+        is_new = not status or status[-1] is EntryKind.REMOVE
+        entry = TimelineEntryRequest(job=row.name, kind=made.kind, request=made.request, by=made.entered_by)
         if made.kind is EntryKind.REMOVE:
-            return _Planned(row, Outcome.REMOVED, entry, before or "", before)
-        outcome = Outcome.NEW if is_new else Outcome.CHANGED
+            return _Planned(row, JobApplyResult.REMOVED, entry, before or "", before)
+        outcome = JobApplyResult.NEW if is_new else JobApplyResult.CHANGED
         return _Planned(row, outcome, entry, made.body or "", None if is_new else before)
 
     def _newest(self, row: JobRow) -> tuple[JobRow, str | None]:
@@ -351,8 +353,10 @@ class _Plan:
         newest = self._timeline.newest(row.number)
         return (row, None) if newest is None else (replace(row, version=newest.version), newest.body)
 
-    def _version(self, row: JobRow, body: str, beginning: Beginning = _NOW, stored: str | None = None) -> NewEntry:
-        return NewEntry(
+    def _version(
+        self, row: JobRow, body: str, beginning: EffectiveFrom = _NOW, stored: str | None = None
+    ) -> TimelineEntryRequest:
+        return TimelineEntryRequest(
             job=row.name,
             kind=EntryKind.VERSION,
             request=self._request(declared_request(body, row.version)),
@@ -379,8 +383,8 @@ class _Plan:
         row, stored = self._newest(row)
         body = stored or ""
         if is_removed(self._timeline, row):
-            return _Planned(row, Outcome.SAME, None, body, body)
-        entry = NewEntry(
+            return _Planned(row, JobApplyResult.SAME, None, body, body)
+        entry = TimelineEntryRequest(
             job=name,
             kind=EntryKind.REMOVE,
             request=f"remove/{uuid4()}" if self._key is None else self._key.request("remove"),
@@ -388,11 +392,11 @@ class _Plan:
             revision=self._timeline.revision,
             reason=self._wish.reason,
         )
-        return _Planned(row, Outcome.REMOVED, entry, body, body)
+        return _Planned(row, JobApplyResult.REMOVED, entry, body, body)
 
     # -- the result --------------------------------------------------------------------------------------------------
 
-    def told(self, timeline: Timeline, *, is_applied: bool) -> Application:
+    def told(self, timeline: Timeline, *, is_applied: bool) -> ApplyResult:
         """Return the result for each job. `timeline` contains the entries if they have been made."""
         numbers = {row.name: row for row in timeline.jobs.values()}
         zones = [] if is_applied else self._zone_rows(self._zones)
@@ -420,7 +424,7 @@ class _Plan:
                     f"the comparison holds more than {self._wish.instants_max:,} instants, the most that a request may "
                     "ask for; give a shorter window or fewer jobs, or use `itinerary plan`"
                 )
-        return Application(
+        return ApplyResult(
             jobs=tuple(jobs),
             defaults=_defaults(self._jobs),
             others=self._others,
@@ -428,7 +432,7 @@ class _Plan:
             is_applied=is_applied,
         )
 
-    def _as_if(self, entry: NewEntry, number: JobNumber, line: int, version: int) -> EntryRow:
+    def _as_if(self, entry: TimelineEntryRequest, number: JobNumber, line: int, version: int) -> EntryRow:
         """Return the row that an entry would become."""
         effective_from = self._now if entry.effective_from is None else entry.effective_from
         return EntryRow(
@@ -479,7 +483,7 @@ def _defaults(jobs: Iterable[_Planned]) -> tuple[AppliedDefault, ...]:
     """Count the values that new defaults change, over all jobs."""
     counts: Counter[DefaultDifference] = Counter()
     for job in jobs:
-        if job.outcome is Outcome.CHANGED and job.before is not None:
+        if job.outcome is JobApplyResult.CHANGED and job.before is not None:
             try:
                 found = default_differences(read_definition(job.before), read_definition(job.body))
             except ItineraryError:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from itinerary.core.recovery.backfill import Which
+from itinerary.core.recovery.backfill import InstantChoice
 from itinerary.errors import ConfigError
 from itinerary.model.states import OccurrenceState
 from itinerary.model.validators import one_of, whole
@@ -20,7 +20,7 @@ class BackfillWish(msgspec.Struct, frozen=True, kw_only=True):
 
     start: int
     end: int
-    which: str = Which.MISSING
+    which: str = InstantChoice.MISSING
     max_active: int = 1
     reason: str | None = None
     key: str | None = None
@@ -30,7 +30,7 @@ class BackfillWish(msgspec.Struct, frozen=True, kw_only=True):
     """A digest of the request; set together with `key`."""
 
     def __post_init__(self) -> None:
-        one_of(Which)("which", self.which)
+        one_of(InstantChoice)("which", self.which)
         whole(1, 1_000)("max_active", self.max_active)
         check_version(self.version)
         if self.end <= self.start:

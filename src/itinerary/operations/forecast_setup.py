@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from itinerary.config.configuration import Configuration
 from itinerary.config.log_setup import engine_log
-from itinerary.forecast import Takes, staged, takes_in
-from itinerary.forecast.simulator import Stage
+from itinerary.forecast import TaskDurations, staged, takes_in
+from itinerary.forecast.simulator import ForecastSimulator
 from itinerary.jobs.declaration import Declaration
 from itinerary.jobs.registration import register
 from itinerary.ports import Store
@@ -24,7 +24,7 @@ async def stage_for(
     start: int,
     said: Mapping[str, int],
     history: str | None,
-) -> tuple[Stage, Takes]:
+) -> tuple[ForecastSimulator, TaskDurations]:
     """Return a simulator for declared jobs that are registered at `start`.
 
     Args:
@@ -39,7 +39,7 @@ async def stage_for(
     if history is not None:
         async with open_store(history) as store:
             seen = await takes_in(store, declared)
-    takes = Takes(said, seen)
+    takes = TaskDurations(said, seen)
 
     async def declare(store: Store) -> None:
         await register(store, declared, by="forecast", log=engine_log(), zone_data=zone_data)

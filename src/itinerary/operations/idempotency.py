@@ -1,7 +1,7 @@
 """Idempotency: a key that the caller chooses, together with a digest of the request.
 
     the same key, the same request       one change; the second call gets the answer of the first
-    the same key, another request        a mistake: KeyUsed, and no change
+    the same key, another request        a mistake: IdempotencyKeyReusedError, and no change
 
 A caller that got no answer sends the request again, to any node, even after a restart. So the key is stored in the
 result of the request and nowhere else: in the timeline entry, the occurrence or the event.
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from itinerary.errors import KeyUsed
+from itinerary.errors import IdempotencyKeyReusedError
 from itinerary.model.rows import EntryRow
 from itinerary.model.text import check_name, shown
 
@@ -38,7 +38,11 @@ class RequestKey(msgspec.Struct, frozen=True):
         return f"{what}{_MARK}{_digest(self.text)}/{self.fingerprint}"
 
     def made(self, entries: Iterable[EntryRow]) -> EntryRow | None:
-        """Return the entry that this request has made, if any. Raises KeyUsed if another request used the key."""
+        """Return the entry that this request has made, if any.
+
+        Raises:
+            IdempotencyKeyReusedError: Another request used the key.
+        """
         mine = _digest(self.text)
         for entry in entries:
             _, _, rest = entry.request.rpartition(_MARK)
@@ -50,9 +54,9 @@ class RequestKey(msgspec.Struct, frozen=True):
 
 
 def check_same(key: str | None, before: str | None, now: str | None) -> None:
-    """Raise KeyUsed if a key was used for another request. A missing fingerprint is not compared."""
+    """Raise IdempotencyKeyReusedError if a key was used for another request. A missing fingerprint is not compared."""
     if before is not None and now is not None and before != now:
-        raise KeyUsed(
+        raise IdempotencyKeyReusedError(
             f"the key {shown(key)} was used for another request already, and nothing was done; "
             "send what you sent then, or take a new key"
         )

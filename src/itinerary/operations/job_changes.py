@@ -15,22 +15,22 @@ from uuid import uuid4
 
 import msgspec
 
-from itinerary.core.recovery.pause import Backlog, held_row
+from itinerary.core.recovery.pause import HeldBacklog, held_row
 from itinerary.core.timeline.reconcile_unstarted import judge_by
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ConfigError, NodeError
-from itinerary.model.queries import Active
+from itinerary.model.queries import ActiveQuery
 from itinerary.model.rows import EntryKind, EntryRow, JobRow, OccurrenceRow
 from itinerary.model.text import shown
-from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
-from itinerary.model.writes import Passing, Written
+from itinerary.model.timeline import EntryAccepted, EntryRefusal, EntryRejected, TimelineEntryRequest
+from itinerary.model.writes import SkipRequest, Written
 from itinerary.operations.idempotency import RequestKey
 from itinerary.ports import Store
-from itinerary.read.timeline_view import View
+from itinerary.read.timeline_view import TimelineView
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["ROUNDS_MAX", "Changes"]
+__all__ = ["ROUNDS_MAX", "StatusChanges"]
 
 _HELD_MAX: Final = 1_000_000
 _AT_ONCE: Final = 1_000
@@ -38,10 +38,10 @@ ROUNDS_MAX: Final = 50
 """The limit of retries after other callers have changed the timeline."""
 
 
-class Changes:
+class StatusChanges:
     """Changes to the status of jobs, on behalf of one caller."""
 
-    def __init__(self, store: Store, view: View, by: str) -> None:
+    def __init__(self, store: Store, view: TimelineView, by: str) -> None:
         self._store, self._view, self._by = store, view, by
 
     async def pause(self, name: str, reason: str | None, until: int | None, key: RequestKey | None = None) -> EntryRow:
@@ -61,7 +61,7 @@ class Changes:
         return await self._enter(name, EntryKind.PAUSE, reason, key, body=body, check=check)
 
     async def resume(
-        self, name: str, reason: str | None, key: RequestKey | None = None, *, backlog: str = Backlog.RUN
+        self, name: str, reason: str | None, key: RequestKey | None = None, *, backlog: str = HeldBacklog.RUN
     ) -> tuple[EntryRow, int]:
         """End a pause, and release or skip the occurrences that it held.
 
@@ -79,9 +79,9 @@ class Changes:
         Raises:
             ConfigError: `backlog` is neither `run` nor `skip`.
         """
-        if backlog not in tuple(Backlog):
-            raise ConfigError(f"backlog: {shown(backlog)} is unknown; allowed: {', '.join(Backlog)}")
-        if backlog == Backlog.SKIP:
+        if backlog not in tuple(HeldBacklog):
+            raise ConfigError(f"backlog: {shown(backlog)} is unknown; allowed: {', '.join(HeldBacklog)}")
+        if backlog == HeldBacklog.SKIP:
             why = f"skipped by {self._by}: the backlog of a pause" + ("" if reason is None else f", {reason}")
             count = await self._skip_held(name, why)
         else:
@@ -91,7 +91,7 @@ class Changes:
     async def held(self, name: str) -> list[OccurrenceRow]:
         """Return the occurrences that the pause of a job holds; empty if the job is not paused."""
         job = self._view.job(name)
-        rows = await self._store.read(Active(job.number, limit=_HELD_MAX))
+        rows = await self._store.read(ActiveQuery(job.number, limit=_HELD_MAX))
         timeline, now = self._view.timeline, self._view.now()
         return [row for row in rows if held_row(timeline, row, now) is not None]
 
@@ -103,7 +103,7 @@ class Changes:
             if not rows:
                 break
             for first in range(0, len(rows), _AT_ONCE):
-                asked = [Passing(row.ref, why) for row in rows[first : first + _AT_ONCE]]
+                asked = [SkipRequest(row.ref, why) for row in rows[first : first + _AT_ONCE]]
                 answers = await self._store.control(None, asked)
                 count += sum(isinstance(answer, Written) for answer in answers)
         return count
@@ -151,7 +151,7 @@ class Changes:
                 return made
             if check is not None:
                 check(timeline, job)
-            entry = NewEntry(
+            entry = TimelineEntryRequest(
                 job=name,
                 kind=kind,
                 request=request,
@@ -162,13 +162,13 @@ class Changes:
                 subject=subject,
             )
             (answer,) = await self._store.amend([entry], judge_by(timeline))
-            if isinstance(answer, Entered):
+            if isinstance(answer, EntryAccepted):
                 await self._view.changed(f"{kind} of {name}")
                 return next(one for one in self._view.timeline.entries(job.number) if one.request == request)
             await self._denied(name, kind, answer)
         raise NodeError(f"job {name!r}: the {kind} was not entered: the timeline changes all the time; try again")
 
-    async def _denied(self, name: str, kind: EntryKind, denied: Denied) -> None:
-        if denied.why is not Denial.MOVED:
+    async def _denied(self, name: str, kind: EntryKind, denied: EntryRejected) -> None:
+        if denied.why is not EntryRefusal.MOVED:
             raise NodeError(f"job {name!r}: the {kind} was refused: {denied.why}")
         await self._view.read()

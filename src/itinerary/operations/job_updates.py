@@ -28,32 +28,32 @@ from msgspec.structs import replace
 
 from itinerary.core.timeline.definitions import read_definition, read_schedule
 from itinerary.core.timeline.diff import INSTANTS_MAX, Difference, Handover, compare, hand_over
-from itinerary.core.timeline.history import Removed
+from itinerary.core.timeline.history import JobRemoved
 from itinerary.core.timeline.reconcile_unstarted import judge_by
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.core.timeline.zone_history import lacking_entries
 from itinerary.errors import ConfigError, NodeError, StaleVersion
-from itinerary.jobs.declaration import DEFINITION_MAX, Rules
+from itinerary.jobs.declaration import DEFINITION_MAX, DeclarationContext
 from itinerary.jobs.registration import anchor_of, is_same
 from itinerary.model.codec import to_json
 from itinerary.model.config import check_timeouts
 from itinerary.model.definition import Definition
-from itinerary.model.overrides import Level, laid_over, left_unset, read_overrides
+from itinerary.model.overrides import OverrideLevel, laid_over, left_unset, read_overrides
 from itinerary.model.policies import UpdatePolicy
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobRow
 from itinerary.model.text import shown
-from itinerary.model.timeline import Denial, Denied, NewEntry
+from itinerary.model.timeline import EntryRefusal, EntryRejected, TimelineEntryRequest
 from itinerary.model.validators import one_of
 from itinerary.model.version_subject import VersionSubject
 from itinerary.operations.idempotency import RequestKey
 from itinerary.operations.job_changes import ROUNDS_MAX
 from itinerary.ports import Store
-from itinerary.read.timeline_view import View
+from itinerary.read.timeline_view import TimelineView
 from itinerary.schedules import Binding, Schedule
 from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
 from itinerary.schedules.instants import InstantLike, from_seconds, microseconds_of, shown_instant
 
-__all__ = ["Change", "Diff", "Terms", "Updates", "is_removed"]
+__all__ = ["DefinitionChange", "Diff", "UpdateTerms", "Updates", "is_removed"]
 
 Permit: TypeAlias = Callable[[str, Definition, Definition], None]
 """A check of a new version, which raises an error to refuse it.
@@ -91,7 +91,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
         return self.version != self.from_version
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class DefinitionChange(msgspec.Struct, frozen=True, kw_only=True):
     """The requested change of a job."""
 
     schedule: Schedule | None = None
@@ -111,9 +111,9 @@ class Updates:
     def __init__(
         self,
         store: Store,
-        view: View,
+        view: TimelineView,
         by: str,
-        rules: Rules,
+        rules: DeclarationContext,
         policy: Callable[[], UpdatePolicy],
         permit: Permit | None = None,
     ) -> None:
@@ -131,7 +131,9 @@ class Updates:
         self._store, self._view, self._by, self._rules, self._policy = store, view, by, rules, policy
         self._permit = permit
 
-    async def update(self, name: str, change: Change, *, is_plan: bool = False, key: RequestKey | None = None) -> Diff:
+    async def update(
+        self, name: str, change: DefinitionChange, *, is_plan: bool = False, key: RequestKey | None = None
+    ) -> Diff:
         """Make a version, or return the changes that it would make.
 
         Args:
@@ -145,7 +147,7 @@ class Updates:
             StaleVersion: There is a newer version than the one that the change was made from.
             NodeError: The job was removed, or other callers keep changing the timeline.
         """
-        terms = Terms(change, self._policy())
+        terms = UpdateTerms(change, self._policy())
         for _ in range(ROUNDS_MAX):
             timeline, job = self._view.timeline, self._view.job(name)
             if key is not None and (made := key.made(timeline.entries(job.number))) is not None:
@@ -169,7 +171,7 @@ class Updates:
                 entries = (*timeline.entries_for(job.number), *zones, planned)
                 return terms.diff(job, entries, planned, is_applied=False)
             beginning = terms.beginning(timeline, job, self._view.now(), body, self._planned_zones(timeline, body))
-            entry = NewEntry(
+            entry = TimelineEntryRequest(
                 job=name,
                 kind=EntryKind.VERSION,
                 request=request,
@@ -182,7 +184,7 @@ class Updates:
                 reason=change.reason,
             )
             *_, answer = await self._store.amend([*self._zones(timeline, body), entry], judge_by(timeline))
-            if isinstance(answer, Denied):
+            if isinstance(answer, EntryRejected):
                 await self._denied(job, base, answer, terms)
                 continue
             await self._view.changed(f"version {answer.version} of {name}")
@@ -206,14 +208,14 @@ class Updates:
         if base is not newest:
             raise _stale(job, base.version, newest)
 
-    async def _denied(self, job: JobRow, base: EntryRow, denied: Denied, terms: Terms) -> None:
+    async def _denied(self, job: JobRow, base: EntryRow, denied: EntryRejected, terms: UpdateTerms) -> None:
         """Read the timeline again, and raise an error if another try cannot succeed."""
         await self._view.read()
-        if denied.why is Denial.STALE and terms.change.from_version is not None:
+        if denied.why is EntryRefusal.STALE and terms.change.from_version is not None:
             newest = self._view.timeline.newest(job.number)
             assert newest is not None, "there is a newer one"
             raise _stale(job, base.version, newest)
-        if denied.why is Denial.EARLY and terms.change.effective_from is not None:
+        if denied.why is EntryRefusal.EARLY and terms.change.effective_from is not None:
             raise ConfigError(
                 f"effective_from: {shown_instant(microseconds_of(terms.change.effective_from))} is past, and what was "
                 f"due then is decided; give an instant from {shown_instant(denied.earliest)} on"
@@ -225,7 +227,7 @@ class Updates:
         job: JobRow,
         newest: EntryRow,
         body: str,
-        terms: Terms,
+        terms: UpdateTerms,
         zones: Sequence[EntryRow],
     ) -> EntryRow:
         now = self._view.now()
@@ -244,7 +246,7 @@ class Updates:
             body,
         )
 
-    def _zones(self, timeline: Timeline, body: str) -> list[NewEntry]:
+    def _zones(self, timeline: Timeline, body: str) -> list[TimelineEntryRequest]:
         """Return entries for the zones that the version needs and the timeline does not have."""
         names = read_schedule(body).zone_names()
         return lacking_entries(timeline.zones, self._rules.zone_data, names, by=self._by, revision=timeline.revision)
@@ -271,12 +273,12 @@ class Updates:
 
     # -- the new definition ------------------------------------------------------------------------------------------
 
-    def _body(self, job: JobRow, timeline: Timeline, base: EntryRow, change: Change) -> str:
+    def _body(self, job: JobRow, timeline: Timeline, base: EntryRow, change: DefinitionChange) -> str:
         if change.to_version is not None:
             return _version(timeline, job, change.to_version).body or ""
         definition = read_definition(base.body)
         try:
-            overrides = laid_over(definition.overrides, read_overrides(change.options, Level.JOB))
+            overrides = laid_over(definition.overrides, read_overrides(change.options, OverrideLevel.JOB))
         except ConfigError as error:
             raise ConfigError(f"job {job.name!r}: {error}") from error
         updated = replace(definition, overrides=overrides, defaults=left_unset(definition.defaults, overrides))
@@ -307,11 +309,11 @@ class Updates:
 
 def is_removed(timeline: Timeline, job: JobRow) -> bool:
     """True if a job was removed, or never had a version."""
-    stretches = timeline.history(job.number).stretches
-    return not stretches or isinstance(stretches[-1].standing, Removed)
+    segments = timeline.history(job.number).segments
+    return not segments or isinstance(segments[-1].status, JobRemoved)
 
 
-class Beginning(NamedTuple):
+class EffectiveFrom(NamedTuple):
     """When a version takes effect, as its entry stores it."""
 
     effective_from: int | None = None
@@ -320,15 +322,15 @@ class Beginning(NamedTuple):
     """The first instant of the version, if that is later."""
 
     @classmethod
-    def of(cls, handover: Handover | None) -> Beginning:
+    def of(cls, handover: Handover | None) -> EffectiveFrom:
         """Return the beginning of a version that replaces a schedule gracefully."""
         return cls() if handover is None else cls(handover.effective_from, handover.first_at or 0)
 
 
-class Terms:
+class UpdateTerms:
     """The policy and the comparison window of a change."""
 
-    def __init__(self, change: Change, policy: UpdatePolicy) -> None:
+    def __init__(self, change: DefinitionChange, policy: UpdatePolicy) -> None:
         self.change = change
         self.policy = policy if change.policy is None else one_of(UpdatePolicy)("policy", change.policy)
         if change.effective_from is not None and not self.policy.is_graceful:
@@ -344,13 +346,15 @@ class Terms:
             raise ConfigError(f"window: {window} occurrences are out of range 1-{INSTANTS_MAX}; or give a time: '7d'")
         return window, None
 
-    def beginning(self, timeline: Timeline, job: JobRow, now: int, body: str, zones: Iterable[EntryRow]) -> Beginning:
+    def beginning(
+        self, timeline: Timeline, job: JobRow, now: int, body: str, zones: Iterable[EntryRow]
+    ) -> EffectiveFrom:
         """Decide when a version with this body takes effect. `zones` has zone data that is entered with the version."""
         if not self.policy.is_graceful:
-            return Beginning()
+            return EffectiveFrom()
         if self.change.effective_from is not None:
-            return Beginning(microseconds_of(self.change.effective_from))
-        return Beginning.of(hand_over(timeline, job, now, body, zones))
+            return EffectiveFrom(microseconds_of(self.change.effective_from))
+        return EffectiveFrom.of(hand_over(timeline, job, now, body, zones))
 
     def diff(self, job: JobRow, entries: tuple[EntryRow, ...], made: EntryRow, *, is_applied: bool) -> Diff:
         """Return the changes of a version, made or planned."""
@@ -405,7 +409,7 @@ def _stale(job: JobRow, made_from: int, newest: EntryRow) -> StaleVersion:
     )
 
 
-def _request(version: int, body: str, terms: Terms) -> str:
+def _request(version: int, body: str, terms: UpdateTerms) -> str:
     at = terms.change.effective_from
     counts_from = "" if at is None else str(microseconds_of(at))
     text = f"{version}/{terms.policy}/{counts_from}/{body}"

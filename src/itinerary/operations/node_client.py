@@ -17,27 +17,27 @@ from typing import Final
 
 import msgspec
 
-from itinerary.core.loop.events import Began, Finished, News
+from itinerary.core.loop.events import OccurrenceEnded, OccurrenceStarted, SchedulerEvent
 from itinerary.core.loop.messages import ActiveAsked, JobAsked, Message, OccurrenceAsked, StatisticsAsked
-from itinerary.core.loop.replies import ActiveOccurrence, JobStanding, LoopStatistics
+from itinerary.core.loop.replies import ActiveOccurrence, JobOverview, LoopStatistics
 from itinerary.core.timeline.timeline import Timeline
-from itinerary.errors import NotThere
-from itinerary.jobs.declaration import Rules
+from itinerary.errors import NotFoundError
+from itinerary.jobs.declaration import DeclarationContext
 from itinerary.model import queries
-from itinerary.model.queries import Details
-from itinerary.model.report import Report
+from itinerary.model.queries import DetailsQuery
+from itinerary.model.report import OccurrenceReport
 from itinerary.model.report_builder import report_of
 from itinerary.model.rows import JobRow, Ref
 from itinerary.model.states import FINAL
-from itinerary.operations.job_changes import Changes
+from itinerary.operations.job_changes import StatusChanges
 from itinerary.operations.job_updates import Updates
-from itinerary.operations.run_requests import Requests
+from itinerary.operations.run_requests import RunRequests
 from itinerary.ports import Store
-from itinerary.read.run_lookup import Finder, RunLike
+from itinerary.read.run_lookup import RunLike, RunLookup
 from itinerary.read.timeline_view import NodeView
 from itinerary.runtime.node import Node
 
-__all__ = ["Desk", "NodeStatistics"]
+__all__ = ["NodeClient", "NodeStatistics"]
 
 _LOOK_AGAIN_AFTER: Final = 1.0
 """Seconds between two reads while a caller waits for an occurrence that another node may end."""
@@ -56,16 +56,16 @@ class NodeStatistics(msgspec.Struct, frozen=True):
     unwritten_statistics: int
 
 
-class Desk:
+class NodeClient:
     """The operations of one node, for users."""
 
-    def __init__(self, store: Store, node: Node, by: str, rules: Rules) -> None:
+    def __init__(self, store: Store, node: Node, by: str, rules: DeclarationContext) -> None:
         self._store, self._node = store, node
-        self._view, self._finder = NodeView(store, node), Finder()
+        self._view, self._lookup = NodeView(store, node), RunLookup()
         self._waiting: dict[Ref, set[asyncio.Event]] = {}
-        self.changes = Changes(store, self._view, by)
+        self.changes = StatusChanges(store, self._view, by)
         self.updates = Updates(store, self._view, by, rules, lambda: node.settings.update_policy)
-        self.requests = Requests(store, self._view, by, self._finder)
+        self.requests = RunRequests(store, self._view, by, self._lookup)
 
     @property
     def timeline(self) -> Timeline:
@@ -77,33 +77,33 @@ class Desk:
         return self._view.now()
 
     def job(self, name: str) -> JobRow:
-        """Return the job of that name. Any thread may call this. Raises NotThere if there is none."""
+        """Return the job of that name. Any thread may call this. Raises NotFoundError if there is none."""
         return self._view.job(name)
 
-    def hear(self, news: Sequence[News]) -> None:
+    def handle(self, news: Sequence[SchedulerEvent]) -> None:
         """Handle the events of the loop: note new runs, and wake callers that wait for an ended one."""
-        self._finder.note([item for item in news if type(item) is Began or type(item) is Finished])
+        self._lookup.note([item for item in news if type(item) is OccurrenceStarted or type(item) is OccurrenceEnded])
         for item in news:
-            if isinstance(item, Finished):
+            if isinstance(item, OccurrenceEnded):
                 for event in self._waiting.get(item.ref, ()):
                     event.set()
 
     async def is_running(self, name: str) -> bool:
         """True if an occurrence has started and is not final. The answer comes from the store, never from memory."""
-        rows = await self._store.read(queries.Active(self.job(name).number))
+        rows = await self._store.read(queries.ActiveQuery(self.job(name).number))
         return any(row.started_at is not None for row in rows)
 
-    async def wait(self, wanted: RunLike) -> Report:
-        """Wait until an occurrence has ended, and return its report. Raises NotThere if it is no longer kept."""
-        run = await self._finder.find(self._store, self._view, wanted)
+    async def wait(self, wanted: RunLike) -> OccurrenceReport:
+        """Wait until an occurrence has ended, and return its report. Raises NotFoundError if it is no longer kept."""
+        run = await self._lookup.find(self._store, self._view, wanted)
         event = asyncio.Event()
         self._waiting.setdefault(run.ref, set()).add(event)
         try:
             while True:
                 event.clear()
-                details = await self._store.read(Details((run.ref,)))
+                details = await self._store.read(DetailsQuery((run.ref,)))
                 if not details:
-                    raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
+                    raise NotFoundError(f"occurrence {run} is no longer kept: its history has been pruned")
                 if details[0].row.status in FINAL:
                     return report_of(run.job, details[0])
                 try:
@@ -126,18 +126,18 @@ class Desk:
 
     async def occurrence(self, wanted: RunLike) -> ActiveOccurrence | None:
         """Return this node's view of one occurrence; None if this node does not have it."""
-        run = await self._finder.find(self._store, self._view, wanted)
+        run = await self._lookup.find(self._store, self._view, wanted)
 
         def asked(reply: asyncio.Future[ActiveOccurrence | None]) -> Message:
             return OccurrenceAsked(run.ref, reply)
 
         return await self._node.ask(asked)
 
-    async def standing(self, name: str) -> JobStanding | None:
+    async def status(self, name: str) -> JobOverview | None:
         """Return this node's view of one job; None if no version of the job is in force."""
         number = self.job(name).number
 
-        def asked(reply: asyncio.Future[JobStanding | None]) -> Message:
+        def asked(reply: asyncio.Future[JobOverview | None]) -> Message:
             return JobAsked(number, reply)
 
         return await self._node.ask(asked)

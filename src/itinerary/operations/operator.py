@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import getpass
 
-from itinerary.model.queries import Nodes
-from itinerary.operations.job_changes import Changes
-from itinerary.operations.run_requests import Permit, Requests
+from itinerary.model.queries import NodesQuery
+from itinerary.operations.job_changes import StatusChanges
+from itinerary.operations.run_requests import Permit, RunRequests
 from itinerary.ports import Store
 from itinerary.read.nodes import heard_of
-from itinerary.read.run_lookup import Finder
+from itinerary.read.run_lookup import RunLookup
 from itinerary.read.timeline_view import StoreView
 
 __all__ = ["Operator", "local_user"]
@@ -25,8 +25,8 @@ class Operator:
     def __init__(self, store: Store, view: StoreView, by: str, permit: Permit | None = None) -> None:
         """Create an operator. `permit` checks the values that are set on one run; None permits every value."""
         self._store, self.view, self.by = store, view, by
-        self.changes = Changes(store, view, by)
-        self.requests = Requests(store, view, by, Finder(), permit)
+        self.changes = StatusChanges(store, view, by)
+        self.requests = RunRequests(store, view, by, RunLookup(), permit)
 
     @classmethod
     async def at(cls, store: Store, by: str | None = None) -> Operator:
@@ -35,7 +35,7 @@ class Operator:
 
     async def has_nodes(self) -> bool:
         """True if a node seems to run on the store, by its last heartbeat."""
-        nodes = await self._store.read(Nodes())
+        nodes = await self._store.read(NodesQuery())
         return any(heard_of(node, self.view.now()) for node in nodes)
 
 

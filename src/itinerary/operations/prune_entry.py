@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from itinerary.model.retention import Retention
 from itinerary.model.rows import EntryKind
-from itinerary.model.timeline import NewEntry
+from itinerary.model.timeline import TimelineEntryRequest
 from itinerary.ports import Store
 from itinerary.schedules.durations import format_duration
 
@@ -29,7 +29,7 @@ async def record_prune(store: Store, rules: Retention, *, by: str) -> None:
         StoreError: The store cannot be written. Remove nothing then.
     """
     kept = f"keep_for {format_duration(rules.keep_for)}, keep_failed_for {format_duration(rules.keep_failed_for)}"
-    entry = NewEntry(
+    entry = TimelineEntryRequest(
         job="", kind=EntryKind.PRUNE, request=f"prune/{uuid4()}", by=by, subject=f"{kept}, keep_max {rules.keep_max}"
     )
     await store.amend([entry])

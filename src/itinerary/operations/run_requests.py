@@ -22,46 +22,48 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from itinerary.core.recovery.backfill import Choice, Which, chosen, due_between
-from itinerary.core.timeline.history import Removed
-from itinerary.errors import ConfigError, NodeError, NotThere
+from itinerary.core.recovery.backfill import ChosenInstant, InstantChoice, chosen, due_between
+from itinerary.core.timeline.history import JobRemoved
+from itinerary.errors import ConfigError, NodeError, NotFoundError
 from itinerary.model.codec import to_json
 from itinerary.model.ids import OccurrenceId, job_id
 from itinerary.model.occurrence import Kind
-from itinerary.model.overrides import Level, Overrides, read_overrides
+from itinerary.model.overrides import OverrideLevel, Overrides, read_overrides
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import ByKey, ByRef, Details
-from itinerary.model.report import Report
+from itinerary.model.queries import ByKeyQuery, ByRefQuery, DetailsQuery
+from itinerary.model.report import OccurrenceReport
 from itinerary.model.report_builder import report_of
 from itinerary.model.rows import JobRow, Key, OccurrenceRow, Ref
-from itinerary.model.run_request import Asked, asked_json, read_asked
+from itinerary.model.run_request import RunRequestInfo, asked_json, read_asked
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.text import check_name
-from itinerary.model.writes import Cancellation, Refusal, Refused, Wanted
+from itinerary.model.writes import CancelRequest, ClaimRequest, Refusal, Refused
 from itinerary.operations.adjust import AdjustedRun, Permit, adjust
 from itinerary.operations.backfill import Backfill, BackfillWish, check_version
 from itinerary.operations.idempotency import check_same
 from itinerary.operations.job_changes import ROUNDS_MAX
 from itinerary.ports import Store
-from itinerary.read.run_lookup import Finder, Run, RunLike
-from itinerary.read.timeline_view import View
+from itinerary.read.run_lookup import RunLike, RunLookup, RunReference
+from itinerary.read.timeline_view import TimelineView
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import from_seconds, shown_instant
 from itinerary.stores.paging import decided_between, windows_after
 
-__all__ = ["Permit", "Requests"]
+__all__ = ["Permit", "RunRequests"]
 
 _LOOK_AGAIN_AFTER: Final = 0.2
 """Seconds between two reads of the active runs of a backfill, or of a run that a caller waits for."""
 _ROWS_AT_ONCE: Final = 5_000
 
 
-class Requests:
+class RunRequests:
     """Requests for runs, on behalf of one caller."""
 
-    def __init__(self, store: Store, view: View, by: str, finder: Finder, permit: Permit | None = None) -> None:
+    def __init__(
+        self, store: Store, view: TimelineView, by: str, lookup: RunLookup, permit: Permit | None = None
+    ) -> None:
         """Create the requests of one caller. `permit` checks the values of one run; None permits every value."""
-        self._store, self._view, self._by, self._finder, self._permit = store, view, by, finder, permit
+        self._store, self._view, self._by, self._lookup, self._permit = store, view, by, lookup, permit
 
     async def trigger(
         self,
@@ -70,7 +72,7 @@ class Requests:
         options: Mapping[str, object],
         reason: str | None,
         fingerprint: str | None = None,
-    ) -> Run:
+    ) -> RunReference:
         """Create a run of a job now, once for each request key.
 
         Args:
@@ -81,19 +83,19 @@ class Requests:
             fingerprint: A digest of the request; set together with `key`.
 
         Raises:
-            KeyUsed: The key was used with another fingerprint.
+            IdempotencyKeyReusedError: The key was used with another fingerprint.
             PermissionDeniedError: A value is not permitted.
         """
-        overrides = read_overrides(options, Level.OCCURRENCE)
+        overrides = read_overrides(options, OverrideLevel.OCCURRENCE)
         if self._permit is not None:
             job = self._view.job(name)
             self._permit(self._view.timeline.definition(job.number, self._version_now(job)), overrides)
         request = check_name("request key", uuid4().hex if key is None else key)
-        details = asked_json(Asked(by=self._by, reason=reason, fingerprint=fingerprint))
+        details = asked_json(RunRequestInfo(by=self._by, reason=reason, fingerprint=fingerprint))
 
-        def wanted() -> Wanted:
+        def wanted() -> ClaimRequest:
             now, job = self._view.now(), self._view.job(name)
-            return Wanted(
+            return ClaimRequest(
                 Key(now - now % SECOND, job.number, Kind.TRIGGER, request),
                 self._version_now(job),
                 now,
@@ -104,34 +106,34 @@ class Requests:
 
         run = await self._made(name, wanted)
         if fingerprint is not None:
-            row = (await self._store.read(ByRef((run.ref,)))).get(run.ref)
+            row = (await self._store.read(ByRefQuery((run.ref,)))).get(run.ref)
             said = None if row is None else read_asked(row.details)
             check_same(key, None if said is None else said.fingerprint, fingerprint)
         return run
 
-    async def wait(self, run: Run) -> Report:
+    async def wait(self, run: RunReference) -> OccurrenceReport:
         """Wait until an occurrence has ended, on any node.
 
         Returns:
             The report of the occurrence.
 
         Raises:
-            NotThere: The occurrence is no longer kept.
+            NotFoundError: The occurrence is no longer kept.
             StoreError: The store cannot be read.
         """
         while True:
-            details = await self._store.read(Details((run.ref,)))
+            details = await self._store.read(DetailsQuery((run.ref,)))
             if not details:
-                raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
+                raise NotFoundError(f"occurrence {run} is no longer kept: its history has been pruned")
             if details[0].row.status in FINAL:
                 return report_of(run.job, details[0])
             await asyncio.sleep(_LOOK_AGAIN_AFTER)
 
     async def cancel(self, wanted: RunLike, reason: str | None) -> bool:
         """Ask an occurrence to end. False if it has ended otherwise already."""
-        run = await self._finder.find(self._store, self._view, wanted)
+        run = await self._lookup.find(self._store, self._view, wanted)
         by = f"{self._by}: {reason}" if reason else self._by
-        (answer,) = await self._store.control(self._view.node, [Cancellation(run.ref, by)])
+        (answer,) = await self._store.control(self._view.node, [CancelRequest(run.ref, by)])
         if isinstance(answer, Refused):
             return False
         await self._view.cancelled(run.ref, by)
@@ -144,7 +146,7 @@ class Requests:
             NodeError: The run has started.
             PermissionDeniedError: A value is not permitted.
         """
-        return await adjust(self._store, self._view, self._finder, self._by, wanted, options, reason, self._permit)
+        return await adjust(self._store, self._view, self._lookup, self._by, wanted, options, reason, self._permit)
 
     # -- replay ------------------------------------------------------------------------------------------------------
 
@@ -156,7 +158,7 @@ class Requests:
         version: str,
         key: str | None,
         fingerprint: str | None = None,
-    ) -> Run:
+    ) -> RunReference:
         """Run an occurrence again, or some tasks of it.
 
         Args:
@@ -168,21 +170,21 @@ class Requests:
             fingerprint: A digest of the request; set together with `key`.
 
         Raises:
-            KeyUsed: The key was used with another fingerprint.
-            NotThere: The occurrence is no longer kept.
+            IdempotencyKeyReusedError: The key was used with another fingerprint.
+            NotFoundError: The occurrence is no longer kept.
             NodeError: The occurrence has not ended.
             ConfigError: The job has no such task.
         """
         check_version(version)
-        run = await self._finder.find(self._store, self._view, wanted)
-        row = (await self._store.read(ByRef((run.ref,)))).get(run.ref)
+        run = await self._lookup.find(self._store, self._view, wanted)
+        row = (await self._store.read(ByRefQuery((run.ref,)))).get(run.ref)
         if row is None:
-            raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
+            raise NotFoundError(f"occurrence {run} is no longer kept: its history has been pruned")
         if row.status not in FINAL:
             raise NodeError(f"occurrence {run} is {row.status}, and has not ended; cancel it, or wait for its end")
         request = uuid4().hex if key is None else check_name("request key", key)
         only = None if tasks is None else tuple(dict.fromkeys(tasks))
-        asked = Asked(by=self._by, reason=reason, request=request, fingerprint=fingerprint, only_tasks=only)
+        asked = RunRequestInfo(by=self._by, reason=reason, request=request, fingerprint=fingerprint, only_tasks=only)
         job = self._view.job(run.job)
         use = row.version if version == "original" else self._version_now(job)
         self._check_tasks(job, use, asked.only_tasks)
@@ -199,8 +201,8 @@ class Requests:
             raise ConfigError("tasks: names none; leave it out to run all of them again")
 
     async def _replayed(
-        self, job: JobRow, original: OccurrenceRow, version: int, asked: Asked, overrides: str | None
-    ) -> tuple[Run, bool]:
+        self, job: JobRow, original: OccurrenceRow, version: int, asked: RunRequestInfo, overrides: str | None
+    ) -> tuple[RunReference, bool]:
         """Return the replay that this request makes or has made, and True if it is new."""
         identity = original.key.id(job_id(job.name))
         for _ in range(ROUNDS_MAX):
@@ -208,13 +210,13 @@ class Requests:
             for row in earlier:
                 if (said := read_asked(row.details)) is not None and said.request == asked.request:
                     check_same(asked.request, said.fingerprint, asked.fingerprint)
-                    return Run(job.name, row.key, row.ref), False
+                    return RunReference(job.name, row.key, row.ref), False
             number = 1 + max((_number(row) for row in earlier), default=0)
             details = asked_json(replace(asked, replay_of=identity, replay_number=number))
             key = Key(original.instant, job.number, Kind.REPLAY, f"{identity}/{number}")
             why = self._why(f"replay {number} of {job.name}:{original.instant // SECOND}, asked for", asked.reason)
             run = await self._made(job.name, lambda: self._asked(key, version, overrides, details, why))  # noqa: B023 - awaited in this iteration
-            row = (await self._store.read(ByRef((run.ref,))))[run.ref]
+            row = (await self._store.read(ByRefQuery((run.ref,))))[run.ref]
             if (said := read_asked(row.details)) is not None and asked_json(said) == details:
                 return run, True
         raise NodeError(f"{job.name}:{original.instant // SECOND} was not replayed: others do so all the time")
@@ -226,10 +228,10 @@ class Requests:
             for key in page
             if key.job == original.job and key.kind is Kind.REPLAY and key.request.startswith(f"{identity}/")
         ]
-        return list((await self._store.read(ByKey(tuple(mine)))).values())
+        return list((await self._store.read(ByKeyQuery(tuple(mine)))).values())
 
-    def _asked(self, key: Key, version: int, overrides: str | None, details: str, why: str) -> Wanted:
-        return Wanted(key, version, self._view.now(), overrides=overrides, details=details, reason=why)
+    def _asked(self, key: Key, version: int, overrides: str | None, details: str, why: str) -> ClaimRequest:
+        return ClaimRequest(key, version, self._view.now(), overrides=overrides, details=details, reason=why)
 
     # -- backfill ----------------------------------------------------------------------------------------------------
 
@@ -252,13 +254,13 @@ class Requests:
         if wish.end > self._view.now():
             raise ConfigError(f"the range ends at {shown_instant(wish.end)}, which is to come; backfill what is past")
         due = due_between(self._view.timeline, job.number, wish.start, wish.end)
-        choices = chosen(due, await self._rows(job, wish), Which(wish.which), wish.key)
+        choices = chosen(due, await self._rows(job, wish), InstantChoice(wish.which), wish.key)
         instants = tuple(from_seconds(choice.instant // SECOND) for choice in choices)
         far = Backfill(job=name, instants=instants, looked_at=len(due), is_dry=is_dry)
         if is_dry:
             return far
         request = uuid4().hex if wish.key is None else check_name("request key", wish.key)
-        asked = Asked(by=self._by, reason=wish.reason, request=request, fingerprint=wish.fingerprint)
+        asked = RunRequestInfo(by=self._by, reason=wish.reason, request=request, fingerprint=wish.fingerprint)
         return await self._worked_off(job, choices, asked, wish, far, progress)
 
     def one_at_a_time(self, name: str, wish: BackfillWish) -> str | None:
@@ -275,8 +277,8 @@ class Requests:
     async def _worked_off(
         self,
         job: JobRow,
-        choices: Sequence[Choice],
-        asked: Asked,
+        choices: Sequence[ChosenInstant],
+        asked: RunRequestInfo,
         wish: BackfillWish,
         far: Backfill,
         progress: Callable[[Backfill], None] | None,
@@ -290,7 +292,7 @@ class Requests:
                 run, is_new = await self._backfilled(job, waiting.pop(), asked, wish.version)
                 active.add(run.ref)
                 far = replace(far, created=far.created + is_new)
-            rows = await self._store.read(ByRef(tuple(sorted(active))))
+            rows = await self._store.read(ByRefQuery(tuple(sorted(active))))
             over = [row for row in rows.values() if row.status in FINAL]
             ended.update(row.status for row in over)
             active -= {row.ref for row in over} | (active - rows.keys())
@@ -301,12 +303,14 @@ class Requests:
                 await asyncio.sleep(0 if over else _LOOK_AGAIN_AFTER)
         return far
 
-    async def _backfilled(self, job: JobRow, choice: Choice, asked: Asked, version: str) -> tuple[Run, bool]:
+    async def _backfilled(
+        self, job: JobRow, choice: ChosenInstant, asked: RunRequestInfo, version: str
+    ) -> tuple[RunReference, bool]:
         if choice.original is not None and choice.original.kind is Kind.BACKFILL:
             said = read_asked(choice.original.details)
             if said is not None and said.request == asked.request:  # this request has made it, where no row was
                 check_same(asked.request, said.fingerprint, asked.fingerprint)
-                return Run(job.name, choice.original.key, choice.original.ref), False
+                return RunReference(job.name, choice.original.key, choice.original.ref), False
         original = choice.version if choice.original is None else choice.original.version
         use = self._version_now(job) if version == "current" else original
         overrides = self._in_line(job, use)
@@ -316,7 +320,7 @@ class Requests:
         key = Key(choice.instant, job.number, Kind.BACKFILL)
         why = self._why("backfilled", asked.reason)
         run = await self._made(job.name, lambda: self._asked(key, use, overrides, details, why))
-        row = (await self._store.read(ByRef((run.ref,))))[run.ref]
+        row = (await self._store.read(ByRefQuery((run.ref,))))[run.ref]
         said = read_asked(row.details)
         is_ours = said is not None and said.request == asked.request
         if said is not None and is_ours:
@@ -336,7 +340,7 @@ class Requests:
         keys = [key async for page in pages for key in page if key.job == job.number]
         rows: dict[Ref, OccurrenceRow] = {}
         for first in range(0, len(keys), _ROWS_AT_ONCE):
-            found = await self._store.read(ByKey(tuple(keys[first : first + _ROWS_AT_ONCE])))
+            found = await self._store.read(ByKeyQuery(tuple(keys[first : first + _ROWS_AT_ONCE])))
             rows |= {row.ref: row for row in found.values()}
         windows = await windows_after(self._store.read, wish.start)
         rows |= {row.ref: row for row in windows if row.job == job.number}
@@ -348,20 +352,20 @@ class Requests:
         return f"{what} by {self._by}: {reason}" if reason else f"{what} by {self._by}"
 
     def _version_now(self, job: JobRow) -> int:
-        stretch = self._view.timeline.in_force(job.number, self._view.now())
-        if stretch is None or isinstance(stretch.standing, Removed):
+        segment = self._view.timeline.in_force(job.number, self._view.now())
+        if segment is None or isinstance(segment.status, JobRemoved):
             raise NodeError(f"job {job.name!r} is not there at present: it was removed, or is to begin later")
-        return stretch.version
+        return segment.version
 
-    async def _made(self, name: str, wanted: Callable[[], Wanted]) -> Run:
+    async def _made(self, name: str, wanted: Callable[[], ClaimRequest]) -> RunReference:
         """Write an occurrence without an owner, by the newest timeline. Any node may start it."""
         for _ in range(ROUNDS_MAX):
             answer = await self._store.claim(None, self._view.timeline.revision, [wanted()])
             if isinstance(answer, Refusal):
                 await self._view.read()
                 continue
-            run = Run(name, answer[0].key, answer[0].ref)
-            self._finder.note([run])
+            run = RunReference(name, answer[0].key, answer[0].ref)
+            self._lookup.note([run])
             await self._view.offer([run.ref])
             return run
         raise NodeError(f"job {name!r} was not run: the timeline changes all the time; try again")

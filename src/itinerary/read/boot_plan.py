@@ -9,7 +9,7 @@ from __future__ import annotations
 from itinerary.config.configuration import Configuration
 from itinerary.core.recovery.boot_plan import BootPlan, boot_plan
 from itinerary.core.recovery.sweep import ACTIVE_MAX, WINDOWS_REACH
-from itinerary.model.queries import Active, Standing
+from itinerary.model.queries import ActiveQuery, StoreStatusQuery
 from itinerary.ports import Store
 from itinerary.stores.paging import decided_between, read_timeline, windows_after
 from itinerary.stores.urls import open_store
@@ -25,7 +25,7 @@ async def planned_boot(configuration: Configuration) -> BootPlan:
 
 async def plan_of(store: Store, configuration: Configuration) -> BootPlan:
     """Return the boot plan for an open store."""
-    status = await store.read(Standing())
+    status = await store.read(StoreStatusQuery())
     timeline = await read_timeline(store.read)
     settings = configuration.settings
     return boot_plan(
@@ -35,5 +35,5 @@ async def plan_of(store: Store, configuration: Configuration) -> BootPlan:
         await windows_after(store.read, status.watermark - WINDOWS_REACH),
         grace_period=settings.grace_period,
         takeover_after=settings.takeover_after,
-        active=await store.read(Active(due_before=status.now, limit=ACTIVE_MAX, with_lines=False)),
+        active=await store.read(ActiveQuery(due_before=status.now, limit=ACTIVE_MAX, with_lines=False)),
     )

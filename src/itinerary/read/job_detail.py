@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import msgspec
 
-from itinerary.core.timeline.history import Stretch
+from itinerary.core.timeline.history import HistorySegment
 from itinerary.errors import ItineraryError
 from itinerary.model.definition import Definition
 from itinerary.model.job import Task
-from itinerary.model.overrides import Level
+from itinerary.model.overrides import OverrideLevel
 from itinerary.model.rows import EntryKind, JobRow
 from itinerary.model.states import OccurrenceState
-from itinerary.read.jobs import ACTIVE_COUNTED_MAX, JobSeen, Looker
-from itinerary.read.runs import RunSeen, SettingSeen, active_runs, history_page, settings_seen, why_waiting
-from itinerary.read.snapshot import Ground, at, moment
+from itinerary.read.jobs import ACTIVE_COUNTED_MAX, JobReader, JobView
+from itinerary.read.runs import RunView, SettingSeen, active_runs, history_page, settings_seen, why_waiting
+from itinerary.read.snapshot import StoreSnapshot, at, moment
 
 __all__ = ["ChangeSeen", "JobDetail", "TaskDeclared", "WaitingSeen", "job_detail"]
 
@@ -49,14 +49,14 @@ class ChangeSeen(msgspec.Struct, frozen=True):
 class WaitingSeen(msgspec.Struct, frozen=True):
     """A run that has not ended, and the reason if it waits."""
 
-    run: RunSeen
+    run: RunView
     why: str | None
 
 
 class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A job in full."""
 
-    seen: JobSeen
+    seen: JobView
     registered_at: datetime | None
     next_runs: tuple[datetime, ...]
     tasks: tuple[TaskDeclared, ...]
@@ -70,12 +70,12 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
     active: tuple[WaitingSeen, ...]
     """Started runs, then waiting runs, in order of their due instants."""
     more_active: int
-    runs: tuple[RunSeen, ...]
+    runs: tuple[RunView, ...]
     """The runs that ended last."""
 
 
 async def job_detail(
-    ground: Ground, job: JobRow, *, limit: int = 5, counted_max: int = ACTIVE_COUNTED_MAX
+    snapshot: StoreSnapshot, job: JobRow, *, limit: int = 5, counted_max: int = ACTIVE_COUNTED_MAX
 ) -> JobDetail:
     """Return a job in full.
 
@@ -85,22 +85,24 @@ async def job_detail(
         limit: The number of runs and of instants.
         counted_max: The limit of active runs that are counted.
     """
-    seen = await (await Looker.at(ground, job.number, counted_max)).seen(job)
-    page = await history_page(ground, job, limit=limit)
-    active = await _waiting(ground, job)
-    stretch, definition = _in_force(ground, job)
-    entries = sorted(ground.timeline.entries(job.number), key=lambda entry: (entry.revision, entry.line), reverse=True)
+    seen = await (await JobReader.at(snapshot, job.number, counted_max)).seen(job)
+    page = await history_page(snapshot, job, limit=limit)
+    active = await _waiting(snapshot, job)
+    segment, definition = _in_force(snapshot, job)
+    entries = sorted(
+        snapshot.timeline.entries(job.number), key=lambda entry: (entry.revision, entry.line), reverse=True
+    )
     return JobDetail(
         seen=seen,
         registered_at=moment(job.registered_at),
-        next_runs=_next_runs(ground, job, limit),
+        next_runs=_next_runs(snapshot, job, limit),
         tasks=() if definition is None else tuple(_task(task, definition) for task in definition.tasks),
         requires=() if definition is None else tuple(f"{one}, else {one.on_unmet}" for one in definition.requires),
         on_start=() if definition is None else definition.on_start,
         on_complete=() if definition is None else definition.on_complete,
         configuration=()
-        if stretch is None or definition is None
-        else tuple(settings_seen(definition.config(), ground.source(job.number, stretch.version))),
+        if segment is None or definition is None
+        else tuple(settings_seen(definition.config(), snapshot.source(job.number, segment.version))),
         changes=tuple(
             ChangeSeen(
                 entry.kind,
@@ -119,19 +121,19 @@ async def job_detail(
     )
 
 
-def _in_force(ground: Ground, job: JobRow) -> tuple[Stretch | None, Definition | None]:
+def _in_force(snapshot: StoreSnapshot, job: JobRow) -> tuple[HistorySegment | None, Definition | None]:
     """Return the history segment and the definition in force; None for both if they cannot be read."""
     try:
-        stretch = ground.stretch(job.number)
-        definition = None if stretch is None else stretch.definition
+        segment = snapshot.segment(job.number)
+        definition = None if segment is None else segment.definition
     except ItineraryError:
         return None, None
-    return stretch, definition
+    return segment, definition
 
 
-def _next_runs(ground: Ground, job: JobRow, count: int) -> tuple[datetime, ...]:
+def _next_runs(snapshot: StoreSnapshot, job: JobRow, count: int) -> tuple[datetime, ...]:
     try:
-        found = ground.next_runs(job.number, count)
+        found = snapshot.next_runs(job.number, count)
     except ItineraryError:
         return ()
     return tuple(at(instant) for instant in found)
@@ -139,12 +141,12 @@ def _next_runs(ground: Ground, job: JobRow, count: int) -> tuple[datetime, ...]:
 
 def _task(task: Task, definition: Definition) -> TaskDeclared:
     rows = definition.config(task=task.overrides).rows()
-    own = tuple(SettingSeen(*row) for row in rows if row.source is Level.TASK)
+    own = tuple(SettingSeen(*row) for row in rows if row.source is OverrideLevel.TASK)
     return TaskDeclared(task.name, dict(task.definition), own)
 
 
-async def _waiting(ground: Ground, job: JobRow) -> list[WaitingSeen]:
-    rows = await active_runs(ground, job, limit=_ACTIVE_MAX)
+async def _waiting(snapshot: StoreSnapshot, job: JobRow) -> list[WaitingSeen]:
+    rows = await active_runs(snapshot, job, limit=_ACTIVE_MAX)
     line = [row for row in rows if row.state is OccurrenceState.QUEUED]
     begun = [row for row in reversed(rows) if row.started_at is not None]
     others = [row for row in reversed(rows) if row.started_at is None]

@@ -15,17 +15,16 @@ from typing import Final
 import msgspec
 
 from itinerary.core.recovery.pause import held_row
-from itinerary.core.timeline.history import Active, Paused, Removed, Stopped, Stretch
+from itinerary.core.timeline.history import HistorySegment, JobActive, JobPaused, JobRemoved, JobStopped
 from itinerary.errors import ItineraryError
-from itinerary.model.queries import Active as ActiveRuns
-from itinerary.model.queries import History, Nodes
+from itinerary.model.queries import ActiveQuery, HistoryQuery, NodesQuery
 from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.read.nodes import lacked_by_all
 from itinerary.read.runs import is_waiting
-from itinerary.read.snapshot import Ground, moment
+from itinerary.read.snapshot import StoreSnapshot, moment
 
-__all__ = ["ACTIVE_COUNTED_MAX", "JobSeen", "JobState", "JobsSeen", "LastSeen", "Looker", "jobs_seen"]
+__all__ = ["ACTIVE_COUNTED_MAX", "JobReader", "JobState", "JobView", "JobsSeen", "LastSeen", "jobs_seen"]
 
 
 ACTIVE_COUNTED_MAX: Final = 100_000
@@ -58,7 +57,7 @@ class LastSeen(msgspec.Struct, frozen=True):
     reason: str | None
 
 
-class JobSeen(msgspec.Struct, frozen=True, kw_only=True):
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """A job in one row."""
 
     job: str
@@ -80,37 +79,39 @@ class JobSeen(msgspec.Struct, frozen=True, kw_only=True):
 class JobsSeen(msgspec.Struct, frozen=True):
     """A page of jobs, and the number of further jobs."""
 
-    jobs: tuple[JobSeen, ...]
+    jobs: tuple[JobView, ...]
     more: int
 
 
-class Looker:
-    """A reader of jobs that shares one read of the active runs and nodes. Make it with `Looker.at`."""
+class JobReader:
+    """A reader of jobs that shares one read of the active runs and nodes. Make it with `JobReader.at`."""
 
-    def __init__(self, ground: Ground, lacked: frozenset[JobNumber], active: Sequence[OccurrenceRow]) -> None:
-        self._ground, self._lacked = ground, lacked
+    def __init__(self, snapshot: StoreSnapshot, lacked: frozenset[JobNumber], active: Sequence[OccurrenceRow]) -> None:
+        self._snapshot, self._lacked = snapshot, lacked
         self._running = Counter(row.job for row in active if row.started_at is not None)
-        self._waiting = Counter(row.job for row in active if row.started_at is None and is_waiting(row, ground.now))
+        self._waiting = Counter(row.job for row in active if row.started_at is None and is_waiting(row, snapshot.now))
         self._active = active
 
     @classmethod
-    async def at(cls, ground: Ground, job: JobNumber | None = None, limit: int = ACTIVE_COUNTED_MAX) -> Looker:
+    async def at(
+        cls, snapshot: StoreSnapshot, job: JobNumber | None = None, limit: int = ACTIVE_COUNTED_MAX
+    ) -> JobReader:
         """Read the active runs of one job or of all, and the jobs whose code no node has."""
-        nodes = await ground.store.read(Nodes())
-        rows = await ground.store.read(ActiveRuns(job, limit=limit))
-        return cls(ground, lacked_by_all(nodes, ground.now), rows)
+        nodes = await snapshot.store.read(NodesQuery())
+        rows = await snapshot.store.read(ActiveQuery(job, limit=limit))
+        return cls(snapshot, lacked_by_all(nodes, snapshot.now), rows)
 
     def state(self, job: JobRow) -> tuple[JobState, str | None, int | None]:
         """Return the status of a job, the reason, and the next instant."""
         try:
-            stretch = self._ground.stretch(job.number)
-            following = next(iter(self._ground.next_runs(job.number, 1)), None)
-            is_finished = following is None and self._ground.timeline.is_finished(job.number, self._ground.now)
+            segment = self._snapshot.segment(job.number)
+            following = next(iter(self._snapshot.next_runs(job.number, 1)), None)
+            is_finished = following is None and self._snapshot.timeline.is_finished(job.number, self._snapshot.now)
         except ItineraryError as error:
             return JobState.QUARANTINED, str(error), None
-        if stretch is None:
+        if segment is None:
             return JobState.REMOVED, None, None
-        state, why = self._standing(stretch, is_finished=is_finished)
+        state, why = self._status(segment, is_finished=is_finished)
         if job.number in self._lacked and state in {JobState.ACTIVE, JobState.LATER}:
             return JobState.QUARANTINED, "no node that runs has its code", following
         return state, why, following
@@ -119,32 +120,32 @@ class Looker:
         """Return the numbers of running and of waiting occurrences of a job."""
         return self._running[job], self._waiting[job]
 
-    def _standing(self, stretch: Stretch, *, is_finished: bool) -> tuple[JobState, str | None]:
-        match stretch.standing:
-            case Paused() as paused:
+    def _status(self, segment: HistorySegment, *, is_finished: bool) -> tuple[JobState, str | None]:
+        match segment.status:
+            case JobPaused() as paused:
                 return JobState.PAUSED, str(paused)
-            case Stopped() as stopped:
+            case JobStopped() as stopped:
                 return JobState.STOPPED, str(stopped)
-            case Removed() as removed:
+            case JobRemoved() as removed:
                 return JobState.REMOVED, str(removed)
-            case Active():
-                if stretch.start > self._ground.now:
+            case JobActive():
+                if segment.start > self._snapshot.now:
                     return JobState.LATER, None
                 return (JobState.FINISHED if is_finished else JobState.ACTIVE), None
 
-    async def seen(self, job: JobRow) -> JobSeen:
+    async def seen(self, job: JobRow) -> JobView:
         """Return a job in one row."""
         state, why, following = self.state(job)
         if state is JobState.PAUSED and (held := self._held(job)):
             why = f"{why}; {held} that had not started {'is' if held == 1 else 'are'} held"
-        stretch, words = self._described(job.number)
-        return JobSeen(
+        segment, words = self._described(job.number)
+        return JobView(
             job=job.name,
             state=state,
             why=why,
-            version=job.version if stretch is None else stretch.version,
+            version=job.version if segment is None else segment.version,
             schedule=words,
-            timezone=self._ground.zone_of(stretch),
+            timezone=self._snapshot.zone_of(segment),
             running=self._running[job.number],
             waiting=self._waiting[job.number],
             last=await self._last(job),
@@ -153,22 +154,22 @@ class Looker:
 
     def _held(self, job: JobRow) -> int:
         """Return the number of occurrences that the pause of a job holds."""
-        timeline, now = self._ground.timeline, self._ground.now
+        timeline, now = self._snapshot.timeline, self._snapshot.now
         return sum(row.job == job.number and held_row(timeline, row, now) is not None for row in self._active)
 
-    def _described(self, job: JobNumber) -> tuple[Stretch | None, str | None]:
+    def _described(self, job: JobNumber) -> tuple[HistorySegment | None, str | None]:
         """Return the history segment in force and the schedule in words; None for a part that cannot be read."""
         try:
-            stretch = self._ground.stretch(job)
+            segment = self._snapshot.segment(job)
         except ItineraryError:
             return None, None
         try:
-            return stretch, None if stretch is None else str(stretch.schedule)
+            return segment, None if segment is None else str(segment.schedule)
         except ItineraryError:
-            return stretch, None
+            return segment, None
 
     async def _last(self, job: JobRow) -> LastSeen | None:
-        page = await self._ground.store.read(History(job.number, limit=1))
+        page = await self._snapshot.store.read(HistoryQuery(job.number, limit=1))
         if not page.rows:
             return None
         row = page.rows[0]
@@ -176,17 +177,17 @@ class Looker:
 
 
 async def jobs_seen(
-    ground: Ground, *, pattern: str | None = None, states: Collection[JobState] = (), limit: int = 50
+    snapshot: StoreSnapshot, *, pattern: str | None = None, states: Collection[JobState] = (), limit: int = 50
 ) -> JobsSeen:
     """Return the first `limit` jobs by name, and the number of further ones."""
-    looker = await Looker.at(ground)
-    rows = ground.named(pattern, removed=JobState.REMOVED in states)
+    reader = await JobReader.at(snapshot)
+    rows = snapshot.named(pattern, removed=JobState.REMOVED in states)
     if states:
-        rows = list(_standing_so(looker, rows, states))
-    return JobsSeen(tuple([await looker.seen(row) for row in rows[:limit]]), max(len(rows) - limit, 0))
+        rows = list(_standing_so(reader, rows, states))
+    return JobsSeen(tuple([await reader.seen(row) for row in rows[:limit]]), max(len(rows) - limit, 0))
 
 
-def _standing_so(looker: Looker, rows: list[JobRow], states: Collection[JobState]) -> Iterator[JobRow]:
+def _standing_so(reader: JobReader, rows: list[JobRow], states: Collection[JobState]) -> Iterator[JobRow]:
     for row in rows:
-        if looker.state(row)[0] in states:
+        if reader.state(row)[0] in states:
             yield row

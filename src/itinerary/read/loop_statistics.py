@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from itinerary.errors import NotThere, WindowError
-from itinerary.model.queries import Nodes, Statistics
+from itinerary.errors import NotFoundError, WindowError
+from itinerary.model.queries import NodesQuery, StatisticsQuery
 from itinerary.model.rows import NodeRow, StatisticsRow
 from itinerary.model.text import shown
 from itinerary.ports import Store
@@ -81,13 +81,13 @@ async def statistics_seen(store: Store, node: str | None, *, since: int, until: 
         limit: The maximum number of rows in a page.
 
     Raises:
-        NotThere: The store has no such node.
+        NotFoundError: The store has no such node.
         WindowError: The window is empty.
     """
     if until <= since:
         raise WindowError("the window of the statistics is empty: its end is not later than its start")
-    row = _node_called(await store.read(Nodes()), node)
-    found = await store.read(Statistics(row.number, since, limit + 1, until, newest_first=True))
+    row = _node_called(await store.read(NodesQuery()), node)
+    found = await store.read(StatisticsQuery(row.number, since, limit + 1, until, newest_first=True))
     page = found[:limit]
     return StatisticsSeen(row.name, row.number, tuple(map(_seen, page)), page[-1].at if len(found) > limit else None)
 
@@ -95,7 +95,7 @@ async def statistics_seen(store: Store, node: str | None, *, since: int, until: 
 async def loop_summary(store: Store, node: NodeRow, now: int) -> LoopSummary | None:
     """Return a summary of the last minute of a node's loop; None if there are no statistics."""
     since = now - _SUMMED_FOR
-    rows = await store.read(Statistics(node.number, since, _SUMMED_MAX, now + SECOND, newest_first=True))
+    rows = await store.read(StatisticsQuery(node.number, since, _SUMMED_MAX, now + SECOND, newest_first=True))
     if not rows:
         return None
     iterations, newest = sum(row.iterations for row in rows), rows[0]
@@ -117,8 +117,12 @@ def _node_called(rows: Sequence[NodeRow], called: str | None) -> NodeRow:
         if called is None or called in (row.name, str(row.number)):
             return row
     if called is None:
-        raise NotThere("no node has run on this store yet, so there are no statistics; start one: `itinerary up APP`")
-    raise NotThere(f"there is no node {shown(called)} in the store; `itinerary nodes --all` lists names and numbers")
+        raise NotFoundError(
+            "no node has run on this store yet, so there are no statistics; start one: `itinerary up APP`"
+        )
+    raise NotFoundError(
+        f"there is no node {shown(called)} in the store; `itinerary nodes --all` lists names and numbers"
+    )
 
 
 def _seen(row: StatisticsRow) -> LoopSeen:

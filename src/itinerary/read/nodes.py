@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from itinerary.model.heartbeat import has_died
-from itinerary.model.overload import Behind
-from itinerary.model.queries import Active, Nodes
+from itinerary.model.overload import OverloadExtent
+from itinerary.model.queries import ActiveQuery, NodesQuery
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
 from itinerary.model.states import OccurrenceState
 from itinerary.ports import Store
@@ -110,7 +110,7 @@ class _About(msgspec.Struct):
     version: str | None = None
     lacks: list[JobNumber] | None = msgspec.field(default_factory=list)
     clock_jumps: ClockJumps = msgspec.field(default_factory=ClockJumps)
-    behind: Behind | None = None
+    behind: OverloadExtent | None = None
 
 
 async def nodes_seen(
@@ -125,10 +125,12 @@ async def nodes_seen(
         limit: The maximum number of nodes.
         gone: True for all nodes. Else nodes that have left are omitted, except those that died within the last hour.
     """
-    rows = [row for row in await store.read(Nodes()) if gone or row.left_at is None or died_since(row, now - DIED_FOR)]
+    rows = [
+        row for row in await store.read(NodesQuery()) if gone or row.left_at is None or died_since(row, now - DIED_FOR)
+    ]
     held: Counter[NodeNumber] = Counter()
     begun: Counter[NodeNumber] = Counter()
-    for occurrence in await store.read(Active(with_lines=False)):
+    for occurrence in await store.read(ActiveQuery(with_lines=False)):
         if occurrence.owner is not None:
             held[occurrence.owner] += 1
             begun[occurrence.owner] += occurrence.status not in _WAITING
@@ -159,7 +161,7 @@ def _seen(row: NodeRow, now: int, names: dict[JobNumber, str], holds: int, runs:
     )
 
 
-def _behind(behind: Behind | None) -> BehindSeen | None:
+def _behind(behind: OverloadExtent | None) -> BehindSeen | None:
     if behind is None:
         return None
     return BehindSeen(

@@ -20,7 +20,7 @@ from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, JobRow, Key
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import EARLIEST, LATEST
-from itinerary.stores.paging import Read, decided_between
+from itinerary.stores.paging import StoreRead, decided_between
 
 __all__ = ["IdMatcher", "key_of_id"]
 
@@ -75,7 +75,7 @@ class IdMatcher:
         return known
 
 
-async def key_of_id(read: Read, jobs: Mapping[JobNumber, JobRow], wanted: UUID, now: int) -> Key | None:
+async def key_of_id(read: StoreRead, jobs: Mapping[JobNumber, JobRow], wanted: UUID, now: int) -> Key | None:
     """Return the key of the occurrence with an id; None if the store keeps no such occurrence.
 
     Args:

@@ -11,25 +11,25 @@ from uuid import UUID
 import msgspec
 
 from itinerary.core.recovery.pause import held_row
-from itinerary.errors import ItineraryError, NotThere
+from itinerary.errors import ItineraryError, NotFoundError
 from itinerary.model.codec import from_json
 from itinerary.model.config import EffectiveConfig, FrozenConfig
 from itinerary.model.occurrence import Kind
-from itinerary.model.overrides import Level
-from itinerary.model.queries import PAGE_MAX, Active, Detail, Details, History, Nodes
+from itinerary.model.overrides import OverrideLevel
+from itinerary.model.queries import PAGE_MAX, ActiveQuery, Detail, DetailsQuery, HistoryQuery, NodesQuery
 from itinerary.model.report_builder import task_times
 from itinerary.model.rows import AttemptRow, JobNumber, JobRow, NodeNumber, OccurrenceRow, Ref, TaskRow
-from itinerary.model.run_request import Asked, read_adjusted, read_asked
+from itinerary.model.run_request import RunRequestInfo, read_adjusted, read_asked
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.read.run_lookup import Run
-from itinerary.read.snapshot import Ground, moment, seconds
+from itinerary.read.run_lookup import RunReference
+from itinerary.read.snapshot import StoreSnapshot, moment, seconds
 
 __all__ = [
     "AdjustmentSeen",
     "AttemptSeen",
     "HistoryPage",
     "RunDetail",
-    "RunSeen",
+    "RunView",
     "SettingSeen",
     "StepSeen",
     "TaskSeen",
@@ -55,7 +55,7 @@ class WindowSeen(msgspec.Struct, frozen=True):
     count: int
 
 
-class RunSeen(msgspec.Struct, frozen=True, kw_only=True):
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A run in one row."""
 
     id: UUID
@@ -82,9 +82,9 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a job's runs, newest first."""
 
     job: str
-    active: tuple[RunSeen, ...]
+    active: tuple[RunView, ...]
     """Runs that have not ended; on the first page only."""
-    runs: tuple[RunSeen, ...]
+    runs: tuple[RunView, ...]
     next: int | None
     """The argument `--before` of the next page; None if this is the last page."""
 
@@ -136,21 +136,21 @@ class SettingSeen(msgspec.Struct, frozen=True):
 
     key: str
     value: str
-    source: Level
+    source: OverrideLevel
     declared_in: str | None = None
     """The file or program whose defaults set the value, if known; None for a value that no defaults set."""
 
     @property
     def set_by(self) -> str:
         """The source of the value in words: `job`, `defaults of /srv/jobs.toml`."""
-        if self.source is not Level.SETTINGS:
+        if self.source is not OverrideLevel.SETTINGS:
             return str(self.source)
         return "defaults" if self.declared_in is None else f"defaults of {self.declared_in}"
 
 
 def settings_seen(config: EffectiveConfig, declared_in: str | None) -> list[SettingSeen]:
     """Return the values of a configuration. `declared_in` is the file or program whose defaults are part of it."""
-    return [SettingSeen(*row, declared_in if row.source is Level.SETTINGS else None) for row in config.rows()]
+    return [SettingSeen(*row, declared_in if row.source is OverrideLevel.SETTINGS else None) for row in config.rows()]
 
 
 class AdjustmentSeen(msgspec.Struct, frozen=True):
@@ -170,11 +170,11 @@ class AdjustmentSeen(msgspec.Struct, frozen=True):
 class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A run in full."""
 
-    run: RunSeen
+    run: RunView
     due_at: datetime | None
     priority: int
     cancelled_by: str | None
-    asked: Asked | None
+    asked: RunRequestInfo | None
     """The request for the run; None if no user requested it."""
     adjusted: tuple[AdjustmentSeen, ...]
     """The values that were set before the start, with user and reason."""
@@ -185,7 +185,7 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def history_page(
-    ground: Ground,
+    snapshot: StoreSnapshot,
     job: JobRow,
     *,
     limit: int,
@@ -201,37 +201,37 @@ async def history_page(
         before: `next` of the previous page; None for the first page.
         states: Only runs in these states; empty: all.
     """
-    names = await _node_names(ground)
+    names = await _node_names(snapshot)
     rows: list[OccurrenceRow] = []
     following = before
     for _ in range(_CALLS_MAX):
-        page = await ground.store.read(History(job.number, following, min(limit - len(rows), PAGE_MAX), states))
+        page = await snapshot.store.read(HistoryQuery(job.number, following, min(limit - len(rows), PAGE_MAX), states))
         rows += page.rows
         following = page.next
         if following is None or len(rows) >= limit:
             break
-    active = [] if before is not None else await active_runs(ground, job, limit=limit, states=states)
+    active = [] if before is not None else await active_runs(snapshot, job, limit=limit, states=states)
     runs = tuple(run_seen(row, job, names) for row in rows)
     return HistoryPage(job=job.name, active=tuple(active), runs=runs, next=following)
 
 
 async def active_runs(
-    ground: Ground, job: JobRow, *, limit: int, states: frozenset[OccurrenceState] = frozenset()
-) -> list[RunSeen]:
+    snapshot: StoreSnapshot, job: JobRow, *, limit: int, states: frozenset[OccurrenceState] = frozenset()
+) -> list[RunView]:
     """Return the due and unfinished runs of a job, newest first; with `states`, also runs claimed for later."""
-    names = await _node_names(ground)
-    found = await ground.store.read(Active(job.number, limit=limit))
+    names = await _node_names(snapshot)
+    found = await snapshot.store.read(ActiveQuery(job.number, limit=limit))
     rows = sorted(found, key=lambda row: (row.due_at, row.ref), reverse=True)
     if states:
         shown = [row for row in rows if row.status in states]
     else:
-        shown = [row for row in rows if row.started_at is not None or is_waiting(row, ground.now)]
-    return [_with_hold(run_seen(row, job, names), row, ground) for row in shown]
+        shown = [row for row in rows if row.started_at is not None or is_waiting(row, snapshot.now)]
+    return [_with_hold(run_seen(row, job, names), row, snapshot) for row in shown]
 
 
-def _with_hold(seen: RunSeen, row: OccurrenceRow, ground: Ground) -> RunSeen:
+def _with_hold(seen: RunView, row: OccurrenceRow, snapshot: StoreSnapshot) -> RunView:
     """Return a run with the pause that holds it as its reason, if one does."""
-    pause = held_row(ground.timeline, row, ground.now)
+    pause = held_row(snapshot.timeline, row, snapshot.now)
     return seen if pause is None else msgspec.structs.replace(seen, reason=f"held: its job is {pause}")
 
 
@@ -240,11 +240,11 @@ def is_waiting(row: OccurrenceRow, now: int) -> bool:
     return row.due_at <= now or row.status is not OccurrenceState.PRERUN
 
 
-def run_seen(row: OccurrenceRow, job: JobRow, nodes: Mapping[NodeNumber, str]) -> RunSeen:
+def run_seen(row: OccurrenceRow, job: JobRow, nodes: Mapping[NodeNumber, str]) -> RunView:
     """Return a row as a run."""
-    run = Run(job.name, row.key, row.ref)
+    run = RunReference(job.name, row.key, row.ref)
     window = row.window
-    return RunSeen(
+    return RunView(
         id=run.id,
         number=row.ref,
         run=run.run_id,
@@ -264,13 +264,13 @@ def run_seen(row: OccurrenceRow, job: JobRow, nodes: Mapping[NodeNumber, str]) -
     )
 
 
-async def run_detail(ground: Ground, run: Run) -> RunDetail:
-    """Return a run in full. Raises NotThere if it is no longer kept."""
-    found = await ground.store.read(Details((run.ref,)))
+async def run_detail(snapshot: StoreSnapshot, run: RunReference) -> RunDetail:
+    """Return a run in full. Raises NotFoundError if it is no longer kept."""
+    found = await snapshot.store.read(DetailsQuery((run.ref,)))
     if not found:
-        raise NotThere(f"occurrence {run} is no longer kept: its history has been pruned")
-    names = await _node_names(ground)
-    detail, job = found[0], ground.timeline.jobs[found[0].row.job]
+        raise NotFoundError(f"occurrence {run} is no longer kept: its history has been pruned")
+    names = await _node_names(snapshot)
+    detail, job = found[0], snapshot.timeline.jobs[found[0].row.job]
     return RunDetail(
         run=run_seen(detail.row, job, names),
         due_at=moment(detail.row.due_at),
@@ -290,18 +290,18 @@ async def run_detail(ground: Ground, run: Run) -> RunDetail:
             )
             for line in detail.transitions
         ),
-        tasks=tuple(_tasks(detail, ground)),
-        configuration=tuple(_configuration(detail, ground)),
+        tasks=tuple(_tasks(detail, snapshot)),
+        configuration=tuple(_configuration(detail, snapshot)),
     )
 
 
-def _tasks(detail: Detail, ground: Ground) -> list[TaskSeen]:
+def _tasks(detail: Detail, snapshot: StoreSnapshot) -> list[TaskSeen]:
     """Return the tasks with their attempts. A task without a row yet gets its name from the job."""
     attempts: defaultdict[int, list[AttemptRow]] = defaultdict(list)
     for attempt in detail.attempts:
         attempts[attempt.place].append(attempt)
     tasks = {task.place: task for task in detail.tasks}
-    declared = _declared(ground, detail.row.job, detail.row.version)
+    declared = _declared(snapshot, detail.row.job, detail.row.version)
     for place in sorted(attempts.keys() - tasks.keys()):
         name = declared[place] if place < len(declared) else f"task {place}"
         tasks[place] = TaskRow(detail.row.ref, place, name, attempts[place][-1].status)
@@ -325,9 +325,9 @@ def _task(row: TaskRow, attempts: Sequence[AttemptRow], occurrence_started_at: i
     )
 
 
-def _declared(ground: Ground, job: JobNumber, version: int) -> list[str]:
+def _declared(snapshot: StoreSnapshot, job: JobNumber, version: int) -> list[str]:
     try:
-        tasks = ground.timeline.definition(job, version).tasks
+        tasks = snapshot.timeline.definition(job, version).tasks
     except ItineraryError:
         return []
     return [task.name for task in sorted(tasks, key=lambda task: task.order)]
@@ -340,21 +340,21 @@ def _attempt(row: AttemptRow) -> AttemptSeen:
     )
 
 
-def _configuration(detail: Detail, ground: Ground) -> list[SettingSeen]:
+def _configuration(detail: Detail, snapshot: StoreSnapshot) -> list[SettingSeen]:
     if detail.config is None:
         return []
     try:
         config = from_json(FrozenConfig, detail.config).job
     except ItineraryError:  # written by another release
         return []
-    return settings_seen(config, ground.source(detail.row.job, detail.row.version))
+    return settings_seen(config, snapshot.source(detail.row.job, detail.row.version))
 
 
-async def _node_names(ground: Ground) -> dict[NodeNumber, str]:
-    return {row.number: row.name for row in await ground.store.read(Nodes())}
+async def _node_names(snapshot: StoreSnapshot) -> dict[NodeNumber, str]:
+    return {row.number: row.name for row in await snapshot.store.read(NodesQuery())}
 
 
-def why_waiting(row: RunSeen, line: Sequence[RunSeen]) -> str | None:
+def why_waiting(row: RunView, line: Sequence[RunView]) -> str | None:
     """Return why a due run does not run, in words; None if it runs. `line` has its queue, newest first."""
     match row.state:
         case OccurrenceState.RUNNING | OccurrenceState.CONTAINER_CREATING | OccurrenceState.TERMINATING:

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
-from itinerary.core.timeline.history import Removed, Stretch
+from itinerary.core.timeline.history import HistorySegment, JobRemoved
 from itinerary.core.timeline.timeline import Timeline
-from itinerary.errors import ItineraryError, NotThere
+from itinerary.errors import ItineraryError, NotFoundError
 from itinerary.jobs.undeclared import source_of
-from itinerary.model.queries import Standing, Status
+from itinerary.model.queries import Status, StoreStatusQuery
 from itinerary.model.rows import EntryKind, JobNumber, JobRow
 from itinerary.model.text import shown
 from itinerary.ports import Store
@@ -20,7 +20,7 @@ from itinerary.schedules.instants import Moment
 from itinerary.schedules.zones import UTC_NAME
 from itinerary.stores.paging import read_timeline
 
-__all__ = ["Ground", "at", "moment", "seconds"]
+__all__ = ["StoreSnapshot", "at", "moment", "seconds"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,18 +40,18 @@ def seconds(start: int | None, end: int | None) -> float | None:
     return None if start is None or end is None else (end - start) / SECOND
 
 
-class Ground:
-    """A store with its timeline and status at one instant. Read it with `Ground.of`."""
+class StoreSnapshot:
+    """A store with its timeline and status at one instant. Read it with `StoreSnapshot.of`."""
 
     def __init__(self, store: Store, timeline: Timeline, status: Status) -> None:
         self.store, self.timeline, self.status = store, timeline, status
         self.now = status.now
 
     @classmethod
-    async def of(cls, store: Store) -> Ground:
+    async def of(cls, store: Store) -> StoreSnapshot:
         """Read the store now. Settings of the reading machine have no influence."""
         timeline = await read_timeline(store.read)
-        return cls(store, timeline, await store.read(Standing()))
+        return cls(store, timeline, await store.read(StoreStatusQuery()))
 
     def named(self, pattern: str | None = None, *, removed: bool = False) -> list[JobRow]:
         """Return jobs by name. `pattern` such as `etl*` filters them; `removed` includes removed jobs."""
@@ -60,11 +60,11 @@ class Ground:
         return sorted(found, key=lambda row: row.name)
 
     def job(self, name: str) -> JobRow:
-        """Return the job of that name. Raises NotThere if there is none, with the closest name."""
+        """Return the job of that name. Raises NotFoundError if there is none, with the closest name."""
         found = next((row for row in self.timeline.jobs.values() if row.name == name), None)
         if found is None:
             names = [row.name for row in self.named()]
-            raise NotThere(f"there is no job {shown(name)} in {self.store.url}; {instead_of(name, names)}")
+            raise NotFoundError(f"there is no job {shown(name)} in {self.store.url}; {instead_of(name, names)}")
         return found
 
     def is_removed(self, job: JobNumber) -> bool:
@@ -72,16 +72,16 @@ class Ground:
         if all(entry.kind is not EntryKind.REMOVE for entry in self.timeline.entries(job)):
             return False
         try:
-            stretch = self.timeline.in_force(job, self.now)
+            segment = self.timeline.in_force(job, self.now)
         except ItineraryError:
             return False
-        return stretch is not None and isinstance(stretch.standing, Removed)
+        return segment is not None and isinstance(segment.status, JobRemoved)
 
-    def stretch(self, job: JobNumber) -> Stretch | None:
+    def segment(self, job: JobNumber) -> HistorySegment | None:
         """Return the history segment in force; else the first future one. Raises RecordError."""
         history = self.timeline.history(job)
         found = self.timeline.in_force(job, self.now)
-        return found or next((stretch for stretch in history.stretches if stretch.start > self.now), None)
+        return found or next((segment for segment in history.segments if segment.start > self.now), None)
 
     def source(self, job: JobNumber, version: int) -> str | None:
         """Return the file or program that declared a job, up to a version; None if it is not known."""
@@ -109,16 +109,16 @@ class Ground:
             return 0
         return table.reading(Moment(instant // SECOND)) - instant // SECOND
 
-    def zone_of(self, stretch: Stretch | None) -> str:
+    def zone_of(self, segment: HistorySegment | None) -> str:
         """Return the zone in which a job's instants are shown: that of its schedule."""
         try:
-            return UTC_NAME if stretch is None else stretch.schedule.tz or UTC_NAME
+            return UTC_NAME if segment is None else segment.schedule.tz or UTC_NAME
         except ItineraryError:
             return UTC_NAME
 
     def zone_of_job(self, job: JobNumber) -> str:
         """Return the zone in which a job's instants are shown; UTC if its definition cannot be read."""
         try:
-            return self.zone_of(self.stretch(job))
+            return self.zone_of(self.segment(job))
         except ItineraryError:
             return UTC_NAME

@@ -15,8 +15,8 @@ from collections.abc import Collection, Sequence
 
 from itinerary.core.loop.messages import CancelRequested, ConfigurationUpdated, WorkOffered
 from itinerary.core.timeline.timeline import Timeline
-from itinerary.errors import NotThere
-from itinerary.model.queries import ByRef, Standing, Status
+from itinerary.errors import NotFoundError
+from itinerary.model.queries import ByRefQuery, Status, StoreStatusQuery
 from itinerary.model.rows import JobNumber, JobRow, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.text import shown
 from itinerary.ports import Store
@@ -25,7 +25,7 @@ from itinerary.schedules.durations import SECOND
 from itinerary.schedules.suggestions import did_you_mean
 from itinerary.stores.paging import news_since
 
-__all__ = ["NodeView", "StoreView", "View", "instead_of"]
+__all__ = ["NodeView", "StoreView", "TimelineView", "instead_of"]
 
 
 def instead_of(name: str, names: Collection[str]) -> str:
@@ -34,7 +34,7 @@ def instead_of(name: str, names: Collection[str]) -> str:
     return did_you_mean(name, names, otherwise="see `itinerary jobs`" if names else none)
 
 
-class View(ABC):
+class TimelineView(ABC):
     """The timeline, the time, and the node to notify."""
 
     def __init__(self) -> None:
@@ -72,18 +72,18 @@ class View(ABC):
         """Notify the node that new overrides of an unstarted run are written. `row` is the row before the change."""
 
     def job(self, name: str) -> JobRow:
-        """Return the job of that name. Any thread may call this. Raises NotThere if there is none."""
+        """Return the job of that name. Any thread may call this. Raises NotFoundError if there is none."""
         timeline = self.timeline
         number = self._numbers.get(name)
         if number is None:
             self._numbers = {row.name: row.number for row in timeline.jobs.values()}  # numbers never change
             number = self._numbers.get(name)
         if number is None:
-            raise NotThere(f"there is no job {shown(name)} in the store; {instead_of(name, self._numbers)}")
+            raise NotFoundError(f"there is no job {shown(name)} in the store; {instead_of(name, self._numbers)}")
         return timeline.jobs[number]
 
 
-class NodeView(View):
+class NodeView(TimelineView):
     """The view of a node."""
 
     def __init__(self, store: Store, node: Node) -> None:
@@ -109,7 +109,7 @@ class NodeView(View):
         self._node.builder.rebuild(why)
 
     async def offer(self, refs: Sequence[Ref]) -> None:
-        rows = await self._store.read(ByRef(tuple(refs)))
+        rows = await self._store.read(ByRefQuery(tuple(refs)))
         await self._node.inbox.deliver(WorkOffered(list(rows.values())))
 
     async def cancelled(self, ref: Ref, by: str) -> None:
@@ -120,7 +120,7 @@ class NodeView(View):
             await self._node.inbox.deliver(ConfigurationUpdated(row.ref, overrides, adjustments))
 
 
-class StoreView(View):
+class StoreView(TimelineView):
     """The view of a store. Make it with `StoreView.of`, or pass a timeline that was already read."""
 
     def __init__(self, store: Store, timeline: Timeline | None = None) -> None:
@@ -156,4 +156,4 @@ class StoreView(View):
         entries, jobs = await news_since(self.store.read, self._timeline)
         if entries:
             self._timeline = self._timeline.extended(entries, jobs)
-        self._status, self._told_at = await self.store.read(Standing()), time.monotonic()
+        self._status, self._told_at = await self.store.read(StoreStatusQuery()), time.monotonic()

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from itinerary.core.timeline.expected import Expected
 from itinerary.errors import WindowError
 from itinerary.model.rows import JobNumber
-from itinerary.read.snapshot import Ground, at
+from itinerary.read.snapshot import StoreSnapshot, at
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["GapSeen", "Upcoming", "UpcomingJob", "growing", "upcoming"]
+__all__ = ["GapSeen", "UpcomingJob", "UpcomingRuns", "growing", "upcoming"]
 
 Numbers: TypeAlias = NDArray[np.int64]
 INSTANTS_MAX: Final = 1_000
@@ -51,7 +51,7 @@ class GapSeen(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
+class UpcomingRuns(msgspec.Struct, frozen=True, kw_only=True):
     """The upcoming runs in `[start, end)`."""
 
     start: datetime
@@ -78,7 +78,7 @@ def growing(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def upcoming(
-    ground: Ground,
+    snapshot: StoreSnapshot,
     span: int,
     *,
     parts: int,
@@ -86,7 +86,7 @@ def upcoming(
     limit: int = 20,
     start: int | None = None,
     check_count: Callable[[int], None] = lambda _: None,
-) -> Upcoming:
+) -> UpcomingRuns:
     """Count the upcoming runs.
 
     Args:
@@ -98,15 +98,15 @@ def upcoming(
         start: The start of the window; None: now.
         check_count: Called with the growing number of instants. An error that it raises ends the count.
     """
-    start = ground.now if start is None else start
+    start = snapshot.now if start is None else start
     end, total = start + span, 0
-    wanted = None if pattern is None else [row.number for row in ground.named(pattern)]
-    size = 1 + max(ground.timeline.jobs, default=0)
+    wanted = None if pattern is None else [row.number for row in snapshot.named(pattern)]
+    size = 1 + max(snapshot.timeline.jobs, default=0)
     runs, skipped = np.zeros(size, np.int64), np.zeros(size, np.int64)
     first = np.full(size, end, np.int64)
     everything = np.zeros(parts, np.int64)
     gaps: dict[JobNumber, str] = {}
-    for some in (some for since, until in growing(start, end) for some in _windows(ground, since, until, wanted)):
+    for some in (some for since, until in growing(start, end) for some in _windows(snapshot, since, until, wanted)):
         total += len(some)
         check_count(total)
         runs += np.bincount(some.jobs[some.is_to_run], minlength=size)
@@ -117,10 +117,10 @@ def upcoming(
     due = np.flatnonzero(runs + skipped)
     order = due[np.lexsort((due, first[due]))]
     chosen = [JobNumber(int(job)) for job in order[:limit]]
-    shown = [_job(ground, job, start, span, parts, int(runs[job]), int(skipped[job])) for job in chosen]
+    shown = [_job(snapshot, job, start, span, parts, int(runs[job]), int(skipped[job])) for job in chosen]
     others = order[limit:]
     left = everything - sum((np.array(job.counts, np.int64) for job in shown if job.runs), np.zeros(parts, np.int64))
-    return Upcoming(
+    return UpcomingRuns(
         start=at(start),
         end=at(end),
         parts=parts,
@@ -128,21 +128,21 @@ def upcoming(
         more_jobs=len(others),
         more_runs=int(runs[others].sum()),
         more_counts=tuple(left.tolist()) if len(others) else (),
-        gaps=tuple(GapSeen(ground.timeline.jobs[job].name, why) for job, why in list(gaps.items())[:_GAPS_MAX]),
+        gaps=tuple(GapSeen(snapshot.timeline.jobs[job].name, why) for job, why in list(gaps.items())[:_GAPS_MAX]),
     )
 
 
-def _windows(ground: Ground, start: int, end: int, jobs: Collection[JobNumber] | None) -> Iterator[Expected]:
+def _windows(snapshot: StoreSnapshot, start: int, end: int, jobs: Collection[JobNumber] | None) -> Iterator[Expected]:
     """Yield the expected instants of the window, in as many parts as needed."""
     try:
-        found = ground.timeline.expected(start, end, None if jobs is None else list(jobs))
+        found = snapshot.timeline.expected(start, end, None if jobs is None else list(jobs))
     except WindowError:
         if end - start <= SECOND:
             raise
         middle = start + (end - start) // 2 // SECOND * SECOND
         middle = middle if middle > start else start + (end - start) // 2
-        yield from _windows(ground, start, middle, jobs)
-        yield from _windows(ground, middle, end, jobs)
+        yield from _windows(snapshot, start, middle, jobs)
+        yield from _windows(snapshot, middle, end, jobs)
         return
     yield found
 
@@ -152,13 +152,15 @@ def _counts(instants: Numbers, start: int, span: int, parts: int) -> Numbers:
     return np.bincount(places, minlength=parts).astype(np.int64)
 
 
-def _job(ground: Ground, job: JobNumber, start: int, span: int, parts: int, runs: int, skipped: int) -> UpcomingJob:
-    found = list(_windows(ground, start, start + span, [job]))
+def _job(
+    snapshot: StoreSnapshot, job: JobNumber, start: int, span: int, parts: int, runs: int, skipped: int
+) -> UpcomingJob:
+    found = list(_windows(snapshot, start, start + span, [job]))
     instants = np.concatenate([some.instants for some in found])
     to_run = np.concatenate([some.instants[some.is_to_run] for some in found])
     return UpcomingJob(
-        job=ground.timeline.jobs[job].name,
-        timezone=ground.zone_of(ground.stretch(job)),
+        job=snapshot.timeline.jobs[job].name,
+        timezone=snapshot.zone_of(snapshot.segment(job)),
         runs=runs,
         skipped=skipped,
         first_at=at(int(instants[0])),

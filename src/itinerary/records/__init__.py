@@ -19,7 +19,7 @@ The API layer is above this package, and the engine is below. A record scheduler
 engine, and reaches the API layer through a protocol (`scheduler.Host`).
 """
 
-from itinerary.records.batches import Batch, Cycled, Event, Record
-from itinerary.records.scheduler import RecordDesk
+from itinerary.records.batches import CycleCounts, Event, Record, RecordBatch
+from itinerary.records.scheduler import RecordScheduler
 
-__all__ = ["Batch", "Cycled", "Event", "Record", "RecordDesk"]
+__all__ = ["CycleCounts", "Event", "Record", "RecordBatch", "RecordScheduler"]

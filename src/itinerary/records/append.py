@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itinerary.errors import RecordError
 from itinerary.model.events import NewEvent
-from itinerary.model.queries import Homes
+from itinerary.model.queries import RecordPartitionsQuery
 from itinerary.model.text import shown
 from itinerary.model.writes import Refusal
 from itinerary.ports import Store
@@ -46,4 +46,4 @@ async def appended(store: Store, stream: str, event: NewEvent, partition: str | 
 
 
 async def _home(store: Store, stream: str, record: str) -> str | None:
-    return (await store.read(Homes(stream, (record,)))).get(record)
+    return (await store.read(RecordPartitionsQuery(stream, (record,)))).get(record)

@@ -11,7 +11,7 @@ import msgspec
 from itinerary.model.rows import EventRow
 from itinerary.records.event_types import shown_fields
 
-__all__ = ["Batch", "Cycled", "Event", "Record", "event_of", "instant_of"]
+__all__ = ["CycleCounts", "Event", "Record", "RecordBatch", "event_of", "instant_of"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ class Record(msgspec.Struct, frozen=True):
     """True if the record was queued because a callback was due."""
 
 
-class Batch(msgspec.Struct, frozen=True):
+class RecordBatch(msgspec.Struct, frozen=True):
     """Records that go to a handler together. A return acknowledges them, an exception retries them."""
 
     id: str
@@ -47,7 +47,7 @@ class Batch(msgspec.Struct, frozen=True):
         return len(self.records)
 
 
-class Cycled(msgspec.Struct, frozen=True):
+class CycleCounts(msgspec.Struct, frozen=True):
     """The counts of one cycle on this node."""
 
     queued: int = 0
@@ -57,8 +57,8 @@ class Cycled(msgspec.Struct, frozen=True):
     triggered: int = 0
     """Verifications that were due."""
 
-    def __add__(self, other: Cycled) -> Cycled:
-        return Cycled(self.queued + other.queued, self.requeued + other.requeued, self.triggered + other.triggered)
+    def __add__(self, other: CycleCounts) -> CycleCounts:
+        return CycleCounts(self.queued + other.queued, self.requeued + other.requeued, self.triggered + other.triggered)
 
 
 class Event(msgspec.Struct, frozen=True):

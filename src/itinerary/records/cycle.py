@@ -23,7 +23,7 @@ from itinerary.records.event_types import callback_queued, first_queued, trigger
 from itinerary.records.projection import Projection
 from itinerary.records.settings import DeskSettings
 
-__all__ = ["EVENTS_MAX", "Cycle", "Pressure", "due_callbacks", "due_pickups", "due_verifications", "interval_of"]
+__all__ = ["EVENTS_MAX", "Backpressure", "Cycle", "due_callbacks", "due_pickups", "due_verifications", "interval_of"]
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def interval_of(cycle: Cycle, settings: DeskSettings) -> int:
             assert_never(cycle)
 
 
-class Pressure:
+class Backpressure:
     """Backpressure: queueing pauses above `queue_high` records and resumes below `queue_low`."""
 
     def __init__(self, settings: DeskSettings) -> None:

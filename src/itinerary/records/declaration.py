@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from itinerary.errors import ConfigError, IdentityError
 from itinerary.model.text import check_name, shown
-from itinerary.records.batches import Batch, Record
+from itinerary.records.batches import Record, RecordBatch
 from itinerary.records.event_types import check_verification
 from itinerary.records.settings import DeskSettings
 from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource, packaged_zone
@@ -59,11 +59,11 @@ class DeskDeclaration:
         self._timezone, self._zones = timezone, zones
         if not callable(timezone):
             zones(UTC_NAME if timezone is None else timezone)  # raises if the zone is unknown
-        self.handler: Callable[[Batch], Any] | None = None
+        self.handler: Callable[[RecordBatch], Any] | None = None
         self.verifications: dict[str, Callable[[Record], Any]] = {}
         self.alert_hooks: list[Callable[[str], Any]] = []
 
-    def set_handler(self, function: Callable[[Batch], Any]) -> None:
+    def set_handler(self, function: Callable[[RecordBatch], Any]) -> None:
         """Set the function that handles batches."""
         if self.handler is not None:
             raise ConfigError(f"desk {self.name!r} has a handler already; one desk has one")

@@ -24,16 +24,16 @@ from typing import Any, Final, Protocol
 from itinerary.errors import RecordError
 from itinerary.model.events import NewEvent
 from itinerary.model.exception_text import message_of
-from itinerary.model.queries import EventsAt
+from itinerary.model.queries import EventsAtQuery
 from itinerary.model.rows import EventRow
 from itinerary.model.text import NAME_MAX
-from itinerary.records.batches import Batch, Record, instant_of
-from itinerary.records.environment import Ground
+from itinerary.records.batches import Record, RecordBatch, instant_of
+from itinerary.records.environment import RecordsEnvironment
 from itinerary.records.event_types import RecordQueued, acknowledged, picked_up, read_fields, verified
-from itinerary.records.partition_leases import Holding, Holdings
+from itinerary.records.partition_leases import Holding, PartitionLeases
 from itinerary.records.projection import OpenBatch, Verification
 from itinerary.records.settings import DeskSettings
-from itinerary.records.store_retry import Outage
+from itinerary.records.store_retry import RecordStoreRetry
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["Delivery", "Handlers"]
@@ -50,7 +50,7 @@ class Handlers(Protocol):
     """The functions of the program that belong to a record scheduler."""
 
     @property
-    def handler(self) -> Callable[[Batch], Any] | None:
+    def handler(self) -> Callable[[RecordBatch], Any] | None:
         """The function that handles batches."""
 
     @property
@@ -80,10 +80,10 @@ class Delivery:
     def __init__(
         self,
         desk: str,
-        ground: Ground,
+        environment: RecordsEnvironment,
         settings: DeskSettings,
         handlers: Handlers,
-        outage: Outage,
+        outage: RecordStoreRetry,
         *,
         on_done: Callable[[], None],
     ) -> None:
@@ -97,7 +97,7 @@ class Delivery:
             outage: The retries of store calls.
             on_done: Called after each delivery attempt.
         """
-        self._desk, self._ground, self._settings = desk, ground, settings
+        self._desk, self._environment, self._settings = desk, environment, settings
         self._handlers, self._outage, self._on_done = handlers, outage, on_done
         self._waiting: deque[_Parcel] = deque()
         self._in_hand: dict[asyncio.Task[None], _Parcel] = {}
@@ -108,7 +108,7 @@ class Delivery:
         self._is_ending = False
         self.records_left = 0
         """The number of records that are pending or in progress."""
-        self.holdings: Holdings
+        self.holdings: PartitionLeases
         """Set by the worker, which creates both objects."""
 
     # -- from the log ------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Delivery:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=_CANCEL_TIMEOUT)
-            self._ground.log.warning(
+            self._environment.log.warning(
                 "records.handlers_cancelled",
                 desk=self._desk,
                 count=len(left),
@@ -181,7 +181,7 @@ class Delivery:
         found = self._handlers.handler if kind is None else self._handlers.verifications.get(kind)
         if found is None and (missing := kind or "batches") not in self._unhandled:
             self._unhandled.add(missing)
-            self._ground.log.error(
+            self._environment.log.error(
                 "records.no_handler", desk=self._desk, kind=missing, hint="declare one; until then it waits"
             )
         return found is not None
@@ -201,7 +201,7 @@ class Delivery:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             why = f"{type(error).__name__}: {error}"
-            self._ground.log.error("records.delivery_failed", desk=self._desk, what=str(parcel.what), error=why)
+            self._environment.log.error("records.delivery_failed", desk=self._desk, what=str(parcel.what), error=why)
         if error is not None or task.cancelled():
             self._again(parcel)
         if parcel not in self._timers:
@@ -239,7 +239,7 @@ class Delivery:
             await self._handle(parcel, batch)
 
     async def _handle(self, parcel: _Parcel, batch: OpenBatch) -> None:
-        holding, log, attempt = parcel.holding, self._ground.log, batch.attempts + 1
+        holding, log, attempt = parcel.holding, self._environment.log, batch.attempts + 1
         queued = dict(batch.records)
         if queued:
             events = [picked_up(record, batch.id, attempt) for record in queued]
@@ -258,7 +258,7 @@ class Delivery:
                     attempt=attempt,
                 )
             records = await self._records(holding, queued)
-            why = await self._worked(Batch(batch.id, self._desk, holding.partition, attempt, records))
+            why = await self._worked(RecordBatch(batch.id, self._desk, holding.partition, attempt, records))
             if why is not None:
                 parcel.attempts = attempt
                 wait = self._again(parcel)
@@ -276,7 +276,7 @@ class Delivery:
         if numbers is not None:
             log.info("records.acknowledged", desk=self._desk, batch=batch.id, records=len(queued), sequence=numbers[0])
 
-    async def _worked(self, batch: Batch) -> str | None:
+    async def _worked(self, batch: RecordBatch) -> str | None:
         """Call the handler with a batch. Return the error, or None."""
         if not batch.records:
             return None  # all its records were completed a moment ago
@@ -284,7 +284,7 @@ class Delivery:
         return (await self._called(self._handlers.handler, batch))[1]
 
     async def _verify(self, parcel: _Parcel, one: Verification) -> None:
-        holding, log = parcel.holding, self._ground.log
+        holding, log = parcel.holding, self._environment.log
         if one not in holding.known.triggered:
             return  # the record has been completed
         found = await self._records(holding, {one.record: None})
@@ -317,7 +317,7 @@ class Delivery:
         """Call a function of the program. Return its result and None, or None and the error."""
         try:
             async with asyncio.timeout(self._settings.handler_timeout / SECOND):
-                return await self._ground.call(function, argument), None
+                return await self._environment.call(function, argument), None
         except TimeoutError:
             return None, f"it took longer than {self._settings.handler_timeout / SECOND:g} s, or ran into a timeout"
         except Exception as error:  # noqa: BLE001 - the attempt ends here, and the error is its result
@@ -326,8 +326,8 @@ class Delivery:
     async def _records(self, holding: Holding, queued: Mapping[str, RecordQueued | None]) -> tuple[Record, ...]:
         """Return the records with their data, which is read from the log."""
         numbers = {record: holding.known.created_at(record) for record in queued}
-        query = EventsAt(self._desk, tuple(numbers.values()))
-        rows = await self._outage.ask(lambda: self._ground.store.read(query), "read records")
+        query = EventsAtQuery(self._desk, tuple(numbers.values()))
+        rows = await self._outage.ask(lambda: self._environment.store.read(query), "read records")
         return tuple(
             _record(holding, record, rows[numbers[record]], said) for record, said in queued.items() if numbers[record]
         )

@@ -9,12 +9,12 @@ from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.ports import Clock, Store
 
-__all__ = ["Ground"]
+__all__ = ["RecordsEnvironment"]
 
 _SLOW_AFTER: Final = Settings().node_heartbeat_interval
 
 
-class Ground:
+class RecordsEnvironment:
     """The store, the node, its clock, and the way to call a function of the program."""
 
     def __init__(

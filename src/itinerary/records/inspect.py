@@ -14,7 +14,14 @@ from typing import Final
 import msgspec
 
 from itinerary.errors import RecordError
-from itinerary.model.queries import Events, Homes, Nodes, Partitions, Standing, Streams
+from itinerary.model.queries import (
+    EventsQuery,
+    NodesQuery,
+    PartitionsQuery,
+    RecordPartitionsQuery,
+    StoreStatusQuery,
+    StreamsQuery,
+)
 from itinerary.model.rows import EventRow, NodeNumber, NodeRow, PartitionRow
 from itinerary.model.stalled import StalledPartition
 from itinerary.model.text import shown
@@ -87,7 +94,9 @@ class DeskBook:
             limit: About the maximum number of events to read.
         """
         upto = self.sequence + limit
-        while self.sequence < upto and (page := await store.read(Events(self._desk, self.sequence, None, _BOOK_PAGE))):
+        while self.sequence < upto and (
+            page := await store.read(EventsQuery(self._desk, self.sequence, None, _BOOK_PAGE))
+        ):
             for partition, rows in _by_partition(page).items():
                 known = self._known.setdefault(partition, Projection(partition))
                 known.fold(rows)
@@ -103,8 +112,8 @@ async def desks(store: Store) -> list[DeskSeen]:
     """Return all record schedulers that have a log."""
     now = await _now(store)
     found = []
-    for stream in await store.read(Streams()):
-        rows = await store.read(Partitions(stream.stream))
+    for stream in await store.read(StreamsQuery()):
+        rows = await store.read(PartitionsQuery(stream.stream))
         held = sum(_is_held(row, now) for row in rows)
         found.append(DeskSeen(stream.stream, stream.last, len(rows), held))
     return found
@@ -112,12 +121,12 @@ async def desks(store: Store) -> list[DeskSeen]:
 
 async def partitions_of(store: Store, desk: str) -> list[PartitionSeen]:
     """Return each partition of a record scheduler, computed from its events."""
-    if not await store.read(Streams(desk)):
-        names = ", ".join(repr(row.stream) for row in await store.read(Streams())) or "none"
+    if not await store.read(StreamsQuery(desk)):
+        names = ", ".join(repr(row.stream) for row in await store.read(StreamsQuery())) or "none"
         raise RecordError(f"no desk {shown(desk)} has a log in this store; there are: {names}")
     known: dict[str, Projection] = {}
     after = 0
-    while page := await store.read(Events(desk, after, None, _PAGE)):
+    while page := await store.read(EventsQuery(desk, after, None, _PAGE)):
         for partition, rows in _by_partition(page).items():
             known.setdefault(partition, Projection(partition)).fold(rows)
         after = page[-1].sequence
@@ -145,11 +154,11 @@ async def events_page(
         record: Return events of this record only.
         limit: The maximum number of events.
     """
-    streams = await store.read(Streams(desk))
+    streams = await store.read(StreamsQuery(desk))
     end = 1 + (streams[0].last if streams else 0)
     end = end if before is None else min(end, before)
     if record is not None:
-        partition = (await store.read(Homes(desk, (record,)))).get(record)
+        partition = (await store.read(RecordPartitionsQuery(desk, (record,)))).get(record)
         if partition is None:
             return EventsPage((), None)
     step = limit if partition is None else _STEP
@@ -157,7 +166,7 @@ async def events_page(
     lowest = max(end - _LOOKED_AT_MAX, 1)
     while end > lowest and len(found) < limit:
         start = max(end - step, lowest)
-        rows = await store.read(Events(desk, start - 1, partition, step))
+        rows = await store.read(EventsQuery(desk, start - 1, partition, step))
         there = [row for row in rows if row.sequence < end and record in {None, row.record}]
         found += reversed(there)
         end = start
@@ -176,7 +185,7 @@ async def followed(store: Store, desk: str, after: int, *, waits: bool) -> Async
         waits: True to wait for more events at the end of the log.
     """
     topic = stream_topic(desk)
-    while page := await store.read(Events(desk, after, None, _PAGE)):
+    while page := await store.read(EventsQuery(desk, after, None, _PAGE)):
         yield page
         after = page[-1].sequence
     if not waits:
@@ -184,7 +193,7 @@ async def followed(store: Store, desk: str, after: int, *, waits: bool) -> Async
     async for topics in store.watch():
         if topic not in topics:
             continue
-        while page := await store.read(Events(desk, after, None, _PAGE)):
+        while page := await store.read(EventsQuery(desk, after, None, _PAGE)):
             yield page
             after = page[-1].sequence
 
@@ -198,13 +207,13 @@ def _by_partition(page: Sequence[EventRow]) -> dict[str, list[EventRow]]:
 
 async def _all_seen(store: Store, desk: str, known: Mapping[str, Projection]) -> list[PartitionSeen]:
     now = await _now(store)
-    nodes = {row.number: row for row in await store.read(Nodes())}
+    nodes = {row.number: row for row in await store.read(NodesQuery())}
     stalled = {
         (row.number, one.partition): one.error for row in nodes.values() for one in _stalled(row) if one.desk == desk
     }
     return [
         _seen(row, known.get(row.partition, Projection(row.partition)), nodes, stalled, now)
-        for row in await store.read(Partitions(desk))
+        for row in await store.read(PartitionsQuery(desk))
     ]
 
 
@@ -252,4 +261,4 @@ def _is_held(row: PartitionRow, now: int) -> bool:
 
 
 async def _now(store: Store) -> int:
-    return (await store.read(Standing())).now
+    return (await store.read(StoreStatusQuery())).now

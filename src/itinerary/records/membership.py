@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from itinerary.errors import NodeError
-from itinerary.model.queries import Partitions
+from itinerary.model.queries import PartitionsQuery
 from itinerary.model.rows import NodeNumber, PartitionRow
-from itinerary.records.environment import Ground
-from itinerary.records.store_retry import Outage
+from itinerary.records.environment import RecordsEnvironment
+from itinerary.records.store_retry import RecordStoreRetry
 
-__all__ = ["Seats", "present"]
+__all__ = ["WorkerMembership", "present"]
 
 _SEATS_MAX: Final = 1_000
 
@@ -25,18 +25,18 @@ def present(seats: Sequence[PartitionRow], now: int) -> set[NodeNumber]:
     return {row.holder for row in seats if row.holder is not None and row.lease_until > now}
 
 
-class Seats:
+class WorkerMembership:
     """The seats of one record scheduler. This node holds one of them."""
 
-    def __init__(self, stream: str, ground: Ground, outage: Outage, lease_for: int) -> None:
-        self._stream, self._ground, self._outage, self._lease_for = stream, ground, outage, lease_for
+    def __init__(self, stream: str, environment: RecordsEnvironment, outage: RecordStoreRetry, lease_for: int) -> None:
+        self._stream, self._environment, self._outage, self._lease_for = stream, environment, outage, lease_for
         self._mine: str | None = None
 
     async def sit_down(self) -> Sequence[PartitionRow]:
         """Take a seat or renew it. Return all seats as they were just before."""
-        store = self._ground.store
-        rows = await self._outage.ask(lambda: store.read(Partitions(self._stream)), "read seats")
-        now = self._ground.clock.now()
+        store = self._environment.store
+        rows = await self._outage.ask(lambda: store.read(PartitionsQuery(self._stream)), "read seats")
+        now = self._environment.clock.now()
         free = [row.partition for row in rows if row.holder is None or row.lease_until <= now]
         for seat in dict.fromkeys([*([] if self._mine is None else [self._mine]), *free, *map(str, range(_SEATS_MAX))]):
             if await self._is_taken(seat):
@@ -48,11 +48,11 @@ class Seats:
         """Give the seat back when the node ends."""
         seat, self._mine = self._mine, None
         if seat is not None:
-            await self._ground.store.lease(self._ground.node, self._stream, [seat], 0)
+            await self._environment.store.lease(self._environment.node, self._stream, [seat], 0)
 
     async def _is_taken(self, seat: str) -> bool:
-        ground = self._ground
+        environment = self._environment
         leases = await self._outage.ask(
-            lambda: ground.store.lease(ground.node, self._stream, [seat], self._lease_for), "take a seat"
+            lambda: environment.store.lease(environment.node, self._stream, [seat], self._lease_for), "take a seat"
         )
         return bool(leases)

@@ -8,7 +8,7 @@ from typing import Final
 from itinerary.records.cycle import Cycle
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["FIGURES", "Figures"]
+__all__ = ["FIGURES", "RecordMetrics"]
 
 FIGURES: Final = {
     "scheduler_records_per_cycle": "records that the last cycle queued or sent to be verified, by cycle",
@@ -22,7 +22,7 @@ FIGURES: Final = {
 """Every metric and its help text."""
 
 
-class Figures:
+class RecordMetrics:
     """The metrics of one record scheduler on one node."""
 
     def __init__(self) -> None:

@@ -23,19 +23,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from itinerary.model.events import Lease, NewEvent
-from itinerary.model.queries import Events, Partitions, Streams
+from itinerary.model.queries import EventsQuery, PartitionsQuery, StreamsQuery
 from itinerary.model.rows import EventRow, NodeNumber, PartitionRow
 from itinerary.model.writes import Refusal
-from itinerary.records.environment import Ground
-from itinerary.records.membership import Seats, present
+from itinerary.records.environment import RecordsEnvironment
+from itinerary.records.membership import WorkerMembership, present
 from itinerary.records.partition_assignment import share_of
 from itinerary.records.projection import Projection
-from itinerary.records.store_retry import Outage
+from itinerary.records.store_retry import RecordStoreRetry
 from itinerary.records.zone_lookup import ZoneLookup
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.zones import Zone
 
-__all__ = ["Holding", "Holdings"]
+__all__ = ["Holding", "PartitionLeases"]
 
 _PAGE: Final = 2_000
 _ROUNDS_PER_LEASE: Final = 3
@@ -62,14 +62,14 @@ class Holding:
         return self.lease.partition
 
 
-class Holdings:
+class PartitionLeases:
     """The partitions of one record scheduler that this node holds."""
 
     def __init__(
         self,
         stream: str,
-        ground: Ground,
-        outage: Outage,
+        environment: RecordsEnvironment,
+        outage: RecordStoreRetry,
         lease_for: int,
         *,
         zone_of: Callable[[str], Zone],
@@ -85,10 +85,10 @@ class Holdings:
             zone_of: Returns the time zone of a partition.
             on_lost: Called with each partition that this node no longer holds.
         """
-        self._stream, self._ground, self._outage, self._lease_for = stream, ground, outage, lease_for
+        self._stream, self._environment, self._outage, self._lease_for = stream, environment, outage, lease_for
         self._on_lost = on_lost
-        self.zones = ZoneLookup(stream, ground, zone_of)
-        self._seats = Seats(f"{stream}/seats", ground, outage, lease_for)
+        self.zones = ZoneLookup(stream, environment, zone_of)
+        self._seats = WorkerMembership(f"{stream}/seats", environment, outage, lease_for)
         self._held: dict[str, Holding] = {}
         self._one_at_a_time = asyncio.Lock()
         self._is_closed = False
@@ -123,10 +123,10 @@ class Holdings:
             return self._lease_for / SECOND if self._is_closed else await self._round()
 
     async def _round(self) -> float:
-        ground = self._ground
+        environment = self._environment
         seats = await self._seats.sit_down()
-        rows = await self._outage.ask(lambda: ground.store.read(Partitions(self._stream)), "read partitions")
-        now = ground.clock.now()
+        rows = await self._outage.ask(lambda: environment.store.read(PartitionsQuery(self._stream)), "read partitions")
+        now = environment.clock.now()
         mine = self._share(present(seats, now), [row.partition for row in rows])
         for holding in self._held.values():
             holding.is_leaving = holding.partition not in mine
@@ -139,8 +139,8 @@ class Holdings:
             self._take_in(await self._leased(wanted, self._lease_for), wanted)
         if leaving:
             await self._leased([holding.partition for holding in leaving], 0)
-            await self._outage.ask(lambda: ground.store.tell([self.topic]), "tell of partitions")
-            ground.log.info("records.partitions_given_back", desk=self._stream, count=len(leaving))
+            await self._outage.ask(lambda: environment.store.notify([self.topic]), "tell of partitions")
+            environment.log.info("records.partitions_given_back", desk=self._stream, count=len(leaving))
         return self._next_round([*rows, *seats], now)
 
     @property
@@ -158,29 +158,29 @@ class Holdings:
         partitions = list(self._held)
         for holding in list(self._held.values()):
             self._drop(holding)
-        store = self._ground.store
+        store = self._environment.store
         if partitions:
-            await store.lease(self._ground.node, self._stream, partitions, 0)
+            await store.lease(self._environment.node, self._stream, partitions, 0)
         await self._seats.stand_up()
         if partitions:
-            await store.tell([self.topic])
+            await store.notify([self.topic])
 
     def _share(self, members: set[NodeNumber], partitions: list[str]) -> frozenset[str]:
         """Return the partitions that this node should hold. Computed again only if nodes or partitions changed."""
         asked = frozenset(members), partitions
         if asked != self._shared[0]:
-            self._shared = asked, share_of(self._ground.node, members, partitions)
+            self._shared = asked, share_of(self._environment.node, members, partitions)
             self._all, self.has_unknown = frozenset(partitions), False
         return self._shared[1]
 
     async def _leased(self, partitions: Collection[str], lease_for: int) -> list[Lease]:
-        ground = self._ground
+        environment = self._environment
         return await self._outage.ask(
-            lambda: ground.store.lease(ground.node, self._stream, partitions, lease_for), "lease partitions"
+            lambda: environment.store.lease(environment.node, self._stream, partitions, lease_for), "lease partitions"
         )
 
     def _is_to_be_taken(self, row: PartitionRow, mine: Collection[str], now: int) -> bool:
-        return row.partition in mine and (row.holder in (None, self._ground.node) or row.lease_until <= now)
+        return row.partition in mine and (row.holder in (None, self._environment.node) or row.lease_until <= now)
 
     def _take_in(self, leases: Sequence[Lease], wanted: Collection[str]) -> None:
         taken = {lease.partition: lease for lease in leases}
@@ -196,12 +196,12 @@ class Holdings:
                     self._lost(holding)
                 self._held[partition] = Holding(lease)
                 self.taken += 1
-                self._ground.log.info(
+                self._environment.log.info(
                     "records.partition_taken", desk=self._stream, partition=partition, fence=lease.fence
                 )
 
     def _lost(self, holding: Holding) -> None:
-        self._ground.log.warning(
+        self._environment.log.warning(
             "records.partition_lost",
             desk=self._stream,
             partition=holding.partition,
@@ -217,7 +217,7 @@ class Holdings:
 
     def _next_round(self, rows: Sequence[PartitionRow], now: int) -> float:
         usual = self._lease_for // _ROUNDS_PER_LEASE
-        ends = [row.lease_until - now + _SOON for row in rows if row.holder != self._ground.node]
+        ends = [row.lease_until - now + _SOON for row in rows if row.holder != self._environment.node]
         return min([usual, *(end for end in ends if end > _SOON)]) / SECOND
 
     # -- the log -----------------------------------------------------------------------------------------------------
@@ -226,7 +226,9 @@ class Holdings:
         """Read and fold all committed events of the partitions that this node holds."""
         await self.zones.look_up(list(self._held.values()))
         if self._sequence is None:
-            rows = await self._outage.ask(lambda: self._ground.store.read(Streams(self._stream)), "read the log")
+            rows = await self._outage.ask(
+                lambda: self._environment.store.read(StreamsQuery(self._stream)), "read the log"
+            )
             self._sequence = rows[0].last if rows else 0
         while page := await self._page(self._sequence):
             self._fold_all(page)
@@ -240,8 +242,8 @@ class Holdings:
                 holding.is_caught_up = len(page) < _PAGE
 
     async def _page(self, after: int, partition: str | None = None) -> Sequence[EventRow]:
-        query = Events(self._stream, after, partition, _PAGE)
-        return await self._outage.ask(lambda: self._ground.store.read(query), "read the log")
+        query = EventsQuery(self._stream, after, partition, _PAGE)
+        return await self._outage.ask(lambda: self._environment.store.read(query), "read the log")
 
     def _fold_all(self, page: Sequence[EventRow]) -> None:
         by_partition: dict[str, list[EventRow]] = {}
@@ -256,7 +258,7 @@ class Holdings:
 
     def _fold(self, holding: Holding, rows: Sequence[EventRow]) -> None:
         for error in holding.known.fold(rows):
-            self._ground.log.error(
+            self._environment.log.error(
                 "records.event_unreadable",
                 desk=self._stream,
                 partition=holding.partition,
@@ -273,7 +275,7 @@ class Holdings:
         while self.holds(holding):
             lease = holding.lease
             answer = await self._outage.ask(
-                lambda: self._ground.store.append(self._stream, holding.partition, events, lease),  # noqa: B023 - awaited in this iteration
+                lambda: self._environment.store.append(self._stream, holding.partition, events, lease),  # noqa: B023 - awaited in this iteration
                 what,
             )
             if not isinstance(answer, Refusal):

@@ -22,15 +22,15 @@ from uuid import uuid4
 
 from itinerary.errors import RecordError
 from itinerary.model.text import check_name, shown
-from itinerary.records.batches import Batch, Cycled, Event, Record, event_of
+from itinerary.records.batches import CycleCounts, Event, Record, RecordBatch, event_of
 from itinerary.records.declaration import ONE_PARTITION, DeskDeclaration
 from itinerary.records.event_types import ANY_CHECK, produced
-from itinerary.records.worker import ALL_CYCLES, Clerk
+from itinerary.records.worker import ALL_CYCLES, RecordWorker
 
-__all__ = ["Host", "RecordDesk"]
+__all__ = ["Host", "RecordScheduler"]
 
 T = TypeVar("T")
-HandlerFunction = TypeVar("HandlerFunction", bound=Callable[[Batch], Any])
+HandlerFunction = TypeVar("HandlerFunction", bound=Callable[[RecordBatch], Any])
 VerificationFunction = TypeVar("VerificationFunction", bound=Callable[[Record], Any])
 AlertFunction = TypeVar("AlertFunction", bound=Callable[[str], Any])
 
@@ -41,7 +41,7 @@ class Host(Protocol):
     def refuse_while_running(self, what: str) -> None:
         """Raise NodeError if a node runs."""
 
-    async def ask(self, desk: str, call: Callable[[Clerk], Coroutine[Any, Any, T]]) -> T:
+    async def ask(self, desk: str, call: Callable[[RecordWorker], Coroutine[Any, Any, T]]) -> T:
         """Run a call on the engine's loop. Raise NodeError if no node runs."""
 
     async def start(self, desk: str, reason: str | None) -> None:
@@ -51,7 +51,7 @@ class Host(Protocol):
         """Stop the cycles of a record scheduler, on all nodes, until they are started again."""
 
 
-class RecordDesk:
+class RecordScheduler:
     """Records of one kind, with their handlers and their log."""
 
     def __init__(self, declared: DeskDeclaration, host: Host) -> None:
@@ -63,7 +63,7 @@ class RecordDesk:
         return self._declared.name
 
     def __repr__(self) -> str:
-        return f"<RecordDesk {self.name!r}>"
+        return f"<RecordScheduler {self.name!r}>"
 
     # -- declaring ---------------------------------------------------------------------------------------------------
 
@@ -127,18 +127,18 @@ class RecordDesk:
             except ValueError as error:
                 raise RecordError(str(error)) from error
         event = produced(kind, record, fields, f"{uuid4()}" if key is None else key)
-        return await self._host.ask(self.name, lambda clerk: clerk.append(event, partition))
+        return await self._host.ask(self.name, lambda worker: worker.append(event, partition))
 
-    async def process_scheduled_records(self) -> Cycled:
+    async def process_scheduled_records(self) -> CycleCounts:
         """Run one cycle of each kind by hand, for the partitions that this node holds.
 
         Due records are queued for the handlers. To wait for the handlers, call `drained`.
         """
-        return await self._host.ask(self.name, lambda clerk: clerk.cycle(ALL_CYCLES))
+        return await self._host.ask(self.name, lambda worker: worker.cycle(ALL_CYCLES))
 
     async def drained(self) -> None:
         """Wait until no delivery on this node is pending or in progress."""
-        await self._host.ask(self.name, lambda clerk: clerk.drained())
+        await self._host.ask(self.name, lambda worker: worker.drained())
 
     async def start_scheduling(self, *, reason: str | None = None) -> None:
         """Start the three jobs again on all nodes. Only needed after a stop."""
@@ -154,7 +154,7 @@ class RecordDesk:
     async def follow(self, *, after: int = 0) -> AsyncIterator[Event]:
         """Yield every event after a number, then each new event for as long as the node runs."""
         while True:
-            rows = await self._host.ask(self.name, lambda clerk: clerk.page(after))  # noqa: B023 - awaited in this iteration
+            rows = await self._host.ask(self.name, lambda worker: worker.page(after))  # noqa: B023 - awaited in this iteration
             for row in rows:
                 yield event_of(row)
             after = rows[-1].sequence
@@ -168,9 +168,9 @@ class RecordDesk:
         return await self._host.ask(self.name, _partitions)
 
 
-async def _figures(clerk: Clerk) -> dict[str, float | dict[str, float]]:
-    return clerk.figures.published()
+async def _figures(worker: RecordWorker) -> dict[str, float | dict[str, float]]:
+    return worker.figures.published()
 
 
-async def _partitions(clerk: Clerk) -> list[str]:
-    return clerk.partitions
+async def _partitions(worker: RecordWorker) -> list[str]:
+    return worker.partitions

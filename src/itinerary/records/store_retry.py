@@ -5,8 +5,8 @@
                         60 s after the first: one alert, in the log, as a metric, and to the program's hook
     an answer ──►  one notice, if there was an alert; and every waiting call is retried at once
 
-Every store call can be repeated safely, so a retry is enough. All parts of a record scheduler share one `Outage`: an
-answer to one of them ends the wait of the others.
+Every store call can be repeated safely, so a retry is enough. All parts of a record scheduler share one
+`RecordStoreRetry`: an answer to one of them ends the wait of the others.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, Final, TypeVar
 
 from itinerary.errors import StoreFull, StoreUnavailable
 from itinerary.ports import Clock
-from itinerary.records.metrics import Figures
+from itinerary.records.metrics import RecordMetrics
 from itinerary.runtime.slow_calls import logged_if_slow
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["ALERT_AFTER", "Outage"]
+__all__ = ["ALERT_AFTER", "RecordStoreRetry"]
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ ALERT_AFTER: Final = 60.0
 """The length of an outage that raises an alert, in seconds."""
 
 
-class Outage:
+class RecordStoreRetry:
     """The retries of a record scheduler's store calls."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Outage:
         desk: str,
         clock: Clock,
         log: Any,
-        figures: Figures,
+        figures: RecordMetrics,
         *,
         alert: Callable[[str], None],
         on_over: Callable[[], None],

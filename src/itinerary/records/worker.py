@@ -9,8 +9,8 @@
 partitions are spread over all nodes. So the node that runs the occurrence notifies the others through the store, and
 each node runs the cycle for its own partitions. A cycle that is notified twice finds nothing to do.
 
-**Pressure (E6).** A cycle that stops because the queue is long resumes when the queue is short again, until its next
-instant would be due. So if the job is paused by that time, the cycle does not resume either.
+**Backpressure (E6).** A cycle that stops because the queue is long resumes when the queue is short again, until its
+next instant would be due. So if the job is paused by that time, the cycle does not resume either.
 
 **Only a tick decides.** After taking a partition, the node reads it at once and delivers the batches in its queue. New
 and due records wait for a tick, since an operator may have stopped the jobs.
@@ -25,24 +25,24 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from itinerary.model.events import NewEvent
-from itinerary.model.queries import PAGE_MAX, Events
+from itinerary.model.queries import PAGE_MAX, EventsQuery
 from itinerary.model.rows import EventRow
 from itinerary.model.stalled import StalledPartition
 from itinerary.records.append import appended
-from itinerary.records.batches import Cycled
-from itinerary.records.cycle import Cycle, Pressure, due_callbacks, due_pickups, due_verifications, interval_of
+from itinerary.records.batches import CycleCounts
+from itinerary.records.cycle import Backpressure, Cycle, due_callbacks, due_pickups, due_verifications, interval_of
 from itinerary.records.declaration import DeskDeclaration
 from itinerary.records.delivery import Delivery
-from itinerary.records.environment import Ground
+from itinerary.records.environment import RecordsEnvironment
 from itinerary.records.event_types import RecordQueued, VerificationTriggered, fields_of
-from itinerary.records.metrics import Figures
-from itinerary.records.partition_leases import Holding, Holdings
+from itinerary.records.metrics import RecordMetrics
+from itinerary.records.partition_leases import Holding, PartitionLeases
 from itinerary.records.quiet_hours import is_quiet
-from itinerary.records.store_retry import Outage
+from itinerary.records.store_retry import RecordStoreRetry
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.ledger import stream_topic
 
-__all__ = ["ALL_CYCLES", "Clerk", "cycle_topic"]
+__all__ = ["ALL_CYCLES", "RecordWorker", "cycle_topic"]
 
 ALL_CYCLES: Final = frozenset(Cycle)
 _QUEUEING: Final = frozenset({Cycle.PICKUP, Cycle.CALLBACKS})
@@ -58,26 +58,26 @@ def cycle_topic(desk: str, cycle: Cycle) -> str:
     return f"cycle/{desk}/{cycle.value}"
 
 
-class Clerk:
+class RecordWorker:
     """A record scheduler on one node. All methods are called on the engine's loop."""
 
-    def __init__(self, desk: DeskDeclaration, ground: Ground) -> None:
-        self.name, self._settings, self._ground = desk.name, desk.settings, ground
-        self.figures = Figures()
+    def __init__(self, desk: DeskDeclaration, environment: RecordsEnvironment) -> None:
+        self.name, self._settings, self._environment = desk.name, desk.settings, environment
+        self.figures = RecordMetrics()
         self._is_asked = asyncio.Event()
-        self._outage = Outage(
+        self._outage = RecordStoreRetry(
             desk.name,
-            ground.clock,
-            ground.log,
+            environment.clock,
+            environment.log,
             self.figures,
             alert=self._alert,
             on_over=self._is_asked.set,
-            slow_after=ground.slow_after,
+            slow_after=environment.slow_after,
         )
-        self._delivery = Delivery(desk.name, ground, desk.settings, desk, self._outage, on_done=self._has_room)
-        self._holdings = Holdings(
+        self._delivery = Delivery(desk.name, environment, desk.settings, desk, self._outage, on_done=self._has_room)
+        self._holdings = PartitionLeases(
             desk.name,
-            ground,
+            environment,
             self._outage,
             desk.settings.lease_for,
             zone_of=desk.zone_of,
@@ -85,7 +85,7 @@ class Clerk:
         )
         self._delivery.holdings = self._holdings
         self.figures.count_stalled = lambda: len(self.stalled)
-        self._pressure = Pressure(desk.settings)
+        self._pressure = Backpressure(desk.settings)
         self._lock = asyncio.Lock()
         self._asked: set[Cycle] = set()
         self._going_on: set[Cycle] = set()
@@ -105,7 +105,7 @@ class Clerk:
 
     # -- calls from outside ------------------------------------------------------------------------------------------
 
-    def hear(self, topics: Collection[str]) -> None:
+    def handle(self, topics: Collection[str]) -> None:
         """Handle notifications from the store."""
         if self._holdings.topic in topics:
             self._is_round_due.set()
@@ -118,18 +118,18 @@ class Clerk:
                 self._asked |= told
                 self._is_asked.set()
 
-    async def tick(self, cycle: Cycle) -> Cycled:
+    async def tick(self, cycle: Cycle) -> CycleCounts:
         """Run a cycle that is due by a job: notify all nodes, and run it here."""
         self._ticking.add(cycle)
         try:
-            await self._ground.store.tell([cycle_topic(self.name, cycle)])
-            return await self.cycle({cycle}) if self._has_started else Cycled()
+            await self._environment.store.notify([cycle_topic(self.name, cycle)])
+            return await self.cycle({cycle}) if self._has_started else CycleCounts()
         finally:
             self._ticking.discard(cycle)
 
     async def append(self, event: NewEvent, partition: str | None) -> int:
         """Append a producer's event and return its number."""
-        number = await appended(self._ground.store, self.name, event, partition)
+        number = await appended(self._environment.store, self.name, event, partition)
         if partition is not None and not self._holdings.knows(partition):
             self._is_round_due.set()  # a new partition must be assigned to a node
         return number
@@ -138,7 +138,7 @@ class Clerk:
         """Return the next events after a number. Wait until there are some."""
         while True:
             news = self._news
-            rows = await self._ground.store.read(Events(self.name, after, None, PAGE_MAX))
+            rows = await self._environment.store.read(EventsQuery(self.name, after, None, PAGE_MAX))
             if rows:
                 return list(rows)
             try:
@@ -153,7 +153,7 @@ class Clerk:
 
     def now(self) -> int:
         """Return the store's time, as this node knows it."""
-        return self._ground.clock.now()
+        return self._environment.clock.now()
 
     @property
     def partitions(self) -> list[str]:
@@ -204,7 +204,7 @@ class Clerk:
     def _has_room(self) -> None:
         """Resume the cycles that stopped because of pressure, if the queue is short enough."""
         if self._held_back and not self._is_ending and self._delivery.records_left < self._settings.queue_low:
-            now = self._ground.clock.elapsed()
+            now = self._environment.clock.elapsed()
             self._going_on |= {cycle for cycle in self._held_back if now < self._goes_on_until.get(cycle, 0)}
             self._is_asked.set()
 
@@ -217,12 +217,12 @@ class Clerk:
 
     async def _told(self, hook: Callable[[str], Any], message: str) -> None:
         try:
-            await self._ground.call(hook, message)
+            await self._environment.call(hook, message)
         except Exception as error:  # noqa: BLE001 - an error in a hook of the program changes nothing here
             why = f"{type(error).__name__}: {error}"
         else:
             return
-        self._ground.log.error("records.alert_hook_failed", desk=self.name, error=why)
+        self._environment.log.error("records.alert_hook_failed", desk=self.name, error=why)
 
     def in_hand(self) -> list[str]:
         """Return the names of the deliveries in progress. May be called from any thread."""
@@ -237,30 +237,30 @@ class Clerk:
 
     # -- a cycle -----------------------------------------------------------------------------------------------------
 
-    async def cycle(self, cycles: Collection[Cycle] = ALL_CYCLES) -> Cycled:
+    async def cycle(self, cycles: Collection[Cycle] = ALL_CYCLES) -> CycleCounts:
         """Run the given cycles once, for the partitions that this node holds."""
-        now = self._ground.clock.elapsed()
+        now = self._environment.clock.elapsed()
         self._goes_on_until |= {cycle: now + interval_of(cycle, self._settings) for cycle in _QUEUEING & {*cycles}}
         return await self._cycle(cycles)
 
-    async def _cycle(self, cycles: Collection[Cycle]) -> Cycled:
+    async def _cycle(self, cycles: Collection[Cycle]) -> CycleCounts:
         async with self._lock:
-            begun = self._ground.clock.elapsed()
+            begun = self._environment.clock.elapsed()
             if not len(self._holdings):
                 await self._holdings.round()
             await self._catch_up()
             if self._holdings.has_unknown:
                 await self._holdings.round()
                 await self._catch_up()
-            done = Cycled()
+            done = CycleCounts()
             for _ in range(_PASSES_MAX):
                 emitted = await self._pass(cycles)
-                if emitted == Cycled():
+                if emitted == CycleCounts():
                     break
                 done += emitted
                 await self._catch_up()
             if cycles:
-                self._count(cycles, done, self._ground.clock.elapsed() - begun)
+                self._count(cycles, done, self._environment.clock.elapsed() - begun)
             return done
 
     async def _catch_up(self) -> None:
@@ -269,9 +269,9 @@ class Clerk:
             if holding.is_caught_up and not holding.is_leaving:
                 self._delivery.take_in(holding)
 
-    async def _pass(self, cycles: Collection[Cycle]) -> Cycled:
+    async def _pass(self, cycles: Collection[Cycle]) -> CycleCounts:
         """Decide once for each partition, and append the events."""
-        now = self._ground.clock.now()
+        now = self._environment.clock.now()
         queue_size = sum(holding.known.queue_size for holding in self._holdings)
         decided: list[tuple[Holding, list[NewEvent]]] = []
         for holding in self._in_turn():
@@ -281,7 +281,7 @@ class Clerk:
                 decided.append((holding, events))
         has_room = self._pressure.room(queue_size) > 0
         self._held_back = self._held_back - {*cycles} if has_room else self._held_back | (_QUEUEING & {*cycles})
-        done = Cycled()
+        done = CycleCounts()
         for first in range(0, len(decided), _AT_ONCE):
             some = decided[first : first + _AT_ONCE]
             for emitted in await asyncio.gather(*[self._emitted(*one) for one in some]):
@@ -310,11 +310,11 @@ class Clerk:
             events += due_verifications(known, now)
         return events
 
-    async def _emitted(self, holding: Holding, events: list[NewEvent]) -> Cycled:
+    async def _emitted(self, holding: Holding, events: list[NewEvent]) -> CycleCounts:
         numbers = await self._holdings.append(holding, events, "append what was decided")
         if numbers is None:
-            return Cycled()
-        log, counts = self._ground.log, {"queued": 0, "requeued": 0, "triggered": 0}
+            return CycleCounts()
+        log, counts = self._environment.log, {"queued": 0, "requeued": 0, "triggered": 0}
         say = log.info  # looked up once: structlog creates a logger for each lookup
         for event, sequence in zip(events, numbers, strict=True):
             if sequence <= holding.known.sequence:  # folded before, so not to be decided again
@@ -329,9 +329,9 @@ class Clerk:
                 what, kind = "triggered", said.verification
                 say("records.triggered", desk=self.name, record=event.record, verification=kind, sequence=sequence)
             counts[what] += 1
-        return Cycled(**counts)
+        return CycleCounts(**counts)
 
-    def _count(self, cycles: Collection[Cycle], done: Cycled, took: int) -> None:
+    def _count(self, cycles: Collection[Cycle], done: CycleCounts, took: int) -> None:
         figures = self.figures
         counts = {Cycle.PICKUP: done.queued, Cycle.CALLBACKS: done.requeued, Cycle.VERIFICATIONS: done.triggered}
         for cycle in cycles:
@@ -340,7 +340,7 @@ class Clerk:
         figures.queue_size = sum(one.queue_size for one in known)
         figures.callback_backlog = sum(one.callback_backlog for one in known)
         figures.verification_backlog = sum(one.verification_backlog for one in known)
-        self._ground.log.info(
+        self._environment.log.info(
             "records.cycle",
             desk=self.name,
             cycles=sorted(cycles),

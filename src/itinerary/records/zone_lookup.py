@@ -22,10 +22,10 @@ from typing import Final, Protocol
 from itinerary.model.exception_text import message_of
 from itinerary.model.stalled import StalledPartition
 from itinerary.model.text import NAME_MAX
-from itinerary.records.environment import Ground
+from itinerary.records.environment import RecordsEnvironment
 from itinerary.schedules.zones import Zone
 
-__all__ = ["ZONE_CALLS_MAX", "ZoneLookup", "Zoned"]
+__all__ = ["ZONE_CALLS_MAX", "PartitionZone", "ZoneLookup"]
 
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
@@ -39,7 +39,7 @@ _ERROR_MAX: Final = 300
 """The maximum number of characters of an error that are kept."""
 
 
-class Zoned(Hashable, Protocol):
+class PartitionZone(Hashable, Protocol):
     """A partition that this node holds, with or without a known time zone."""
 
     zone: Zone | None
@@ -52,11 +52,11 @@ class Zoned(Hashable, Protocol):
 class ZoneLookup:
     """The zone lookup of one record scheduler. All methods are called on the engine's loop, except `stalled`."""
 
-    def __init__(self, desk: str, ground: Ground, zone_of: Callable[[str], Zone]) -> None:
-        self._desk, self._ground, self._zone_of = desk, ground, zone_of
-        self._tasks: dict[Zoned, asyncio.Task[None]] = {}
+    def __init__(self, desk: str, environment: RecordsEnvironment, zone_of: Callable[[str], Zone]) -> None:
+        self._desk, self._environment, self._zone_of = desk, environment, zone_of
+        self._tasks: dict[PartitionZone, asyncio.Task[None]] = {}
         self._calls: set[asyncio.Task[Zone]] = set()
-        self._stalled: dict[Zoned, StalledPartition] = {}
+        self._stalled: dict[PartitionZone, StalledPartition] = {}
         self._room = asyncio.Semaphore(ZONE_CALLS_MAX)
 
     @property
@@ -64,7 +64,7 @@ class ZoneLookup:
         """The partitions that are not scheduled after a failed call, the oldest first. May be read from any thread."""
         return sorted(self._stalled.copy().values(), key=lambda one: (one.since, one.partition))
 
-    async def look_up(self, holdings: Collection[Zoned]) -> None:
+    async def look_up(self, holdings: Collection[PartitionZone]) -> None:
         """Start the lookup of missing zones, and wait for the first call for each of them."""
         first_calls = []
         for holding in holdings:
@@ -76,7 +76,7 @@ class ZoneLookup:
         if first_calls:
             await asyncio.wait(first_calls, timeout=_CALL_TIMEOUT)
 
-    def drop(self, holding: Zoned) -> None:
+    def drop(self, holding: PartitionZone) -> None:
         """Stop the lookup for a partition that this node no longer holds."""
         self._stalled.pop(holding, None)
         task = self._tasks.pop(holding, None)
@@ -90,7 +90,7 @@ class ZoneLookup:
         for call in list(self._calls):
             call.cancel()
 
-    async def _find(self, holding: Zoned, first_call: asyncio.Future[None]) -> None:
+    async def _find(self, holding: PartitionZone, first_call: asyncio.Future[None]) -> None:
         wait, tries = _FIRST_WAIT, 0
         stuck: set[asyncio.Task[Zone]] = set()
         while holding.zone is None:
@@ -107,12 +107,12 @@ class ZoneLookup:
                     await asyncio.wait(stuck, return_when=asyncio.FIRST_COMPLETED)
                 self._take_late_answer(holding, stuck)
         if self._stalled.pop(holding, None) is not None:
-            self._ground.log.warning(
+            self._environment.log.warning(
                 "records.zone_found", desk=self._desk, partition=holding.partition, zone=holding.zone.name, tries=tries
             )
         del self._tasks[holding]
 
-    async def _try(self, holding: Zoned, stuck: set[asyncio.Task[Zone]]) -> str | None:
+    async def _try(self, holding: PartitionZone, stuck: set[asyncio.Task[Zone]]) -> str | None:
         """Call the function once. Return why there is no zone. Add a call that has not returned to `stuck`."""
         await self._room.acquire()
         call = asyncio.ensure_future(self._call(holding.partition))
@@ -125,7 +125,7 @@ class ZoneLookup:
         return self._answered(holding, call)
 
     async def _call(self, partition: str) -> Zone:
-        zone: Zone = await self._ground.call(self._zone_of, partition)
+        zone: Zone = await self._environment.call(self._zone_of, partition)
         return zone
 
     def _returned(self, call: asyncio.Task[Zone]) -> None:
@@ -134,24 +134,24 @@ class ZoneLookup:
         if not call.cancelled():
             call.exception()  # asyncio reports an exception that was never retrieved
 
-    def _answered(self, holding: Zoned, call: asyncio.Task[Zone]) -> str | None:
+    def _answered(self, holding: PartitionZone, call: asyncio.Task[Zone]) -> str | None:
         error = call.exception()
         if error is None:
             holding.zone = call.result()
             return None
         return f"{type(error).__name__[:NAME_MAX]}: {message_of(error)}"[:_ERROR_MAX]
 
-    def _take_late_answer(self, holding: Zoned, stuck: set[asyncio.Task[Zone]]) -> None:
+    def _take_late_answer(self, holding: PartitionZone, stuck: set[asyncio.Task[Zone]]) -> None:
         for call in [call for call in stuck if call.done()]:
             stuck.discard(call)
             if holding.zone is None:
                 self._answered(holding, call)
 
-    def _failed(self, holding: Zoned, error: str, tries: int, wait: float) -> None:
+    def _failed(self, holding: PartitionZone, error: str, tries: int, wait: float) -> None:
         known = self._stalled.get(holding)
-        since = self._ground.clock.now() if known is None else known.since
+        since = self._environment.clock.now() if known is None else known.since
         self._stalled[holding] = StalledPartition(self._desk, holding.partition, since, error)
-        self._ground.log.error(
+        self._environment.log.error(
             "records.no_zone",
             desk=self._desk,
             partition=holding.partition,

@@ -24,14 +24,23 @@ from msgspec.structs import replace
 from itinerary.core.loop.commands import Claim, Release, StartRuns, TakeUp
 from itinerary.core.loop.messages import ClaimsAnswered, StartsAnswered, TakenUp, Unclaimable
 from itinerary.errors import SchemaError, StoreError
-from itinerary.model.queries import Detail, Details, LastRuns
+from itinerary.model.queries import Detail, DetailsQuery, LastRunsQuery
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.states import FINAL
-from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Start, Started, Wanted, Written
+from itinerary.model.writes import (
+    Claimed,
+    ClaimRequest,
+    Refusal,
+    Refused,
+    Started,
+    StartRequest,
+    TakeoverWrite,
+    Written,
+)
 from itinerary.ports import Clock, Store
 from itinerary.runtime.inbox import Inbox
-from itinerary.runtime.store_retry import Patience
+from itinerary.runtime.store_retry import StoreRetry
 from itinerary.runtime.store_use import StoreUse
 
 __all__ = ["Claimer"]
@@ -61,12 +70,12 @@ class Claimer:
     ) -> None:
         self._store, self._node, self._settings, self._inbox, self._log = store, node, settings, inbox, log
         self._clock, self._use = clock, use
-        self._claims: deque[tuple[int, Sequence[Wanted]]] = deque()
-        self._starts: deque[tuple[int, Sequence[Start]]] = deque()
+        self._claims: deque[tuple[int, Sequence[ClaimRequest]]] = deque()
+        self._starts: deque[tuple[int, Sequence[StartRequest]]] = deque()
         self._unanswered = 0
         """Pieces of starts that are queued or sent, and have no answer yet."""
-        self._releases: deque[Sequence[Intervention]] = deque()
-        self._takings: deque[Sequence[Intervention]] = deque()
+        self._releases: deque[Sequence[TakeoverWrite]] = deque()
+        self._takings: deque[Sequence[TakeoverWrite]] = deque()
         self._has_claims, self._has_starts, self._has_releases = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._has_takings = asyncio.Event()
 
@@ -121,7 +130,7 @@ class Claimer:
             else:
                 await self._inbox.deliver(ClaimsAnswered(wanted, answer))
 
-    async def _claimed(self, revision: int, wanted: Sequence[Wanted]) -> Sequence[Claimed] | Refusal:
+    async def _claimed(self, revision: int, wanted: Sequence[ClaimRequest]) -> Sequence[Claimed] | Refusal:
         oldest = self._clock.now() - self._settings.grace_period
         fresh = [item for item in wanted if item.key.instant >= oldest]
         if len(fresh) < len(wanted):
@@ -145,7 +154,7 @@ class Claimer:
                 await self._inbox.deliver(StartsAnswered(starts, answers))
             self._unanswered -= 1
 
-    async def _begun(self, patience: Patience, revision: int, starts: Sequence[Start]) -> Sequence[Started]:
+    async def _begun(self, patience: StoreRetry, revision: int, starts: Sequence[StartRequest]) -> Sequence[Started]:
         try:
             return await patience.ask(lambda: self._store.begin(self._node, revision, starts), "start")
         except SchemaError:
@@ -153,8 +162,10 @@ class Claimer:
         except StoreError:
             return ()  # the one-by-one check below finds the faulty start
 
-    async def _started(self, patience: Patience, revision: int, starts: Sequence[Start]) -> Sequence[Started | Refused]:
-        async def start(some: Sequence[Start]) -> Sequence[Started | Refused]:
+    async def _started(
+        self, patience: StoreRetry, revision: int, starts: Sequence[StartRequest]
+    ) -> Sequence[Started | Refused]:
+        async def start(some: Sequence[StartRequest]) -> Sequence[Started | Refused]:
             return await self._store.start(self._node, revision, some, self._settings.takeover_after)
 
         return await patience.ask_each(start, starts, "start", _refused)
@@ -167,19 +178,19 @@ class Claimer:
                 await self._has_takings.wait()
             await self._inbox.deliver(TakenUp(await self._taken(patience, self._takings.popleft())))
 
-    async def _taken(self, patience: Patience, asked: Sequence[Intervention]) -> list[Detail | Refused]:
+    async def _taken(self, patience: StoreRetry, asked: Sequence[TakeoverWrite]) -> list[Detail | Refused]:
         """Take over occurrences, and return the details of those that this node owns now.
 
         Another node can take an occurrence away between the two calls.
         """
 
-        async def take(some: Sequence[Intervention]) -> Sequence[Written | Refused]:
+        async def take(some: Sequence[TakeoverWrite]) -> Sequence[Written | Refused]:
             return await self._store.intervene(self._node, some)
 
         answers = await patience.ask_each(take, asked, "take up", _untaken)
         refs = tuple(answer.ref for answer in answers if isinstance(answer, Written))
-        details = await patience.ask(lambda: self._store.read(Details(refs)), "take up") if refs else ()
-        last_runs = await patience.ask(lambda: self._store.read(LastRuns(refs)), "take up") if refs else {}
+        details = await patience.ask(lambda: self._store.read(DetailsQuery(refs)), "take up") if refs else ()
+        last_runs = await patience.ask(lambda: self._store.read(LastRunsQuery(refs)), "take up") if refs else {}
         mine = {
             detail.row.ref: replace(detail, last_run_at=last_runs.get(detail.row.ref))
             for detail in details
@@ -199,10 +210,10 @@ class Claimer:
             self._has_releases.clear()
             await self.release_all(patience)
 
-    def _patience(self, component: str) -> Patience:
-        return Patience(component, self._log, self._settings.node_heartbeat_interval, self._use)
+    def _patience(self, component: str) -> StoreRetry:
+        return StoreRetry(component, self._log, self._settings.node_heartbeat_interval, self._use)
 
-    async def release_all(self, patience: Patience) -> None:
+    async def release_all(self, patience: StoreRetry) -> None:
         """Write all queued releases. A piece stays in the queue until it is written: a repeated write does no harm."""
         while self._releases:
             piece = self._releases[0]
@@ -219,14 +230,14 @@ class Claimer:
                 self._releases.popleft()
 
 
-def _to_be_looked_at(request: Start) -> Start:
+def _to_be_looked_at(request: StartRequest) -> StartRequest:
     """Return the start without `is_plain`: the bulk start did not start it."""
     return replace(request, is_plain=False) if request.is_plain else request
 
 
-def _untaken(item: Intervention, error: StoreError) -> Written | Refused:
+def _untaken(item: TakeoverWrite, error: StoreError) -> Written | Refused:
     return Refused(item.ref, Refusal.ILLEGAL, str(error))
 
 
-def _refused(request: Start, error: StoreError) -> Started | Refused:
+def _refused(request: StartRequest, error: StoreError) -> Started | Refused:
     return Refused(request.ref, Refusal.ILLEGAL, str(error))

@@ -23,23 +23,23 @@ from typing import Any, Final, NoReturn, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from itinerary.core.loop.conditions_and_hooks import Hopeless
+from itinerary.core.loop.conditions_and_hooks import CannotBeMet
 from itinerary.core.recovery.backfill import due_between
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped, Succeeded
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import JobsByName
+from itinerary.model.queries import JobsByNameQuery
 from itinerary.model.retries import exception_names
 from itinerary.model.rows import JobNumber, NodeNumber
 from itinerary.model.states import FINAL, OccurrenceState
-from itinerary.model.writes import Change
+from itinerary.model.writes import OwnerWrite
 from itinerary.ports import Executor, Store
 from itinerary.runtime.index_builder import Elsewhere
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.paging import occurrences_of, windows_after
 
-__all__ = ["Requirements"]
+__all__ = ["ConditionExecutor"]
 
 _LOOKS_BACK: Final = (3_600 * SECOND, 86_400 * SECOND, 32 * 86_400 * SECOND, 400 * 86_400 * SECOND)
 """The search windows for another job's last instant. The first windows are short, because most jobs run often."""
@@ -54,7 +54,7 @@ class _Undone(Exception):
     """The exception that leaves a transaction without a commit."""
 
 
-class Requirements:
+class ConditionExecutor:
     """An executor around another one: it checks conditions itself, and passes all other attempts on."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Requirements:
         del self._looking[key]
         self._report((Ended(key, Stopped() if task.cancelled() else task.result()),))
 
-    async def _is_so(self, assignment: Assignment, requirement: dict[str, Any]) -> bool | Hopeless:
+    async def _is_so(self, assignment: Assignment, requirement: dict[str, Any]) -> bool | CannotBeMet:
         match requirement:
             case {"file": path}:
                 exists: bool = await self._elsewhere(Path(path).exists)
@@ -157,9 +157,9 @@ class Requirements:
             case _:
                 raise ItineraryError(f"nobody knows how to look at {requirement}")
 
-    async def _has_completed(self, name: str, instant: int) -> bool | Hopeless:
+    async def _has_completed(self, name: str, instant: int) -> bool | CannotBeMet:
         """Return whether the other job's last instant up to this one has completed by any run, or cannot complete."""
-        row = (await self._store.read(JobsByName((name,)))).get(name)
+        row = (await self._store.read(JobsByNameQuery((name,)))).get(name)
         if row is None:
             raise ItineraryError(f"there is no job {name!r}")
         last = await self._elsewhere(self._last_instant, row.number, instant)
@@ -179,7 +179,7 @@ class Requirements:
         if newest is None or len(ended) < len(runs):
             return False
         run = newest.key.run_id(name)
-        return Hopeless(f"{run} is {newest.status}, and is not waited for; replay {run}, and then this one")
+        return CannotBeMet(f"{run} is {newest.status}, and is not waited for; replay {run}, and then this one")
 
     def _last_instant(self, job: JobNumber, instant: int) -> int | None:
         timeline = self._timeline()
@@ -194,7 +194,7 @@ class Requirements:
         return None
 
     async def _answers(self, key: AttemptKey, statement: str) -> bool:
-        nothing = Change(key.ref, 0, 0)
+        nothing = OwnerWrite(key.ref, 0, 0)
         rows: list[tuple[Any, ...]] = []
         try:
             async with self._store.transaction(self._node(), nothing, nothing, timeout=_SQL_TIMEOUT) as transaction:

@@ -28,13 +28,13 @@ from itinerary.core.loop.messages import (
     ClockJumped,
     JobChanged,
     RowsRead,
-    TouchLost,
-    TouchRegained,
+    StoreContactLost,
+    StoreContactRestored,
     WorkOffered,
 )
 from itinerary.errors import StoreError
-from itinerary.model.heartbeat import Beat
-from itinerary.model.queries import ByRef, Open
+from itinerary.model.heartbeat import HeartbeatReply
+from itinerary.model.queries import ByRefQuery, OpenQuery
 from itinerary.model.rows import NodeNumber, Ref
 from itinerary.model.settings import Settings
 from itinerary.ports import Store
@@ -43,12 +43,12 @@ from itinerary.runtime.clock_jumps import ONLY_DOUBTED, WAS_SET, WENT_BACK, Cloc
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.runtime.store_outages import StoreAbsences
-from itinerary.runtime.store_retry import Patience
-from itinerary.runtime.suspend_detection import Standstill
+from itinerary.runtime.store_retry import StoreRetry
+from itinerary.runtime.suspend_detection import SuspendDetector
 from itinerary.runtime.sweeper import LOOKS
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Calls", "Watcher"]
+__all__ = ["Calls", "Heartbeat"]
 
 TIMELINE_TOPIC: Final = "timeline"
 _DOUBT_INTERVAL: Final = 0.1
@@ -59,7 +59,7 @@ _OFFERS_MAX: Final = 500
 class Calls(NamedTuple):
     """The functions that a watcher calls."""
 
-    on_beat: Callable[[Beat, bool], Awaitable[None]]
+    on_beat: Callable[[HeartbeatReply, bool], Awaitable[None]]
     """Called with the answer to each heartbeat, and whether this node had lost contact with the store before it."""
     on_look: Callable[[int, int], None]
     """Called with each look for work: the store's time, and the watermark up to which everything is decided."""
@@ -67,7 +67,7 @@ class Calls(NamedTuple):
     """Returns the description of this node for other nodes."""
 
 
-class Watcher:
+class Heartbeat:
     """The component that sends heartbeats, reads mail and looks for work."""
 
     def __init__(
@@ -83,13 +83,13 @@ class Watcher:
     ) -> None:
         self._store, self._node, self._settings, self._clock, self._inbox = store, node, settings, clock, inbox
         self._calls, self._log = calls, log
-        self._standstill = Standstill(clock, settings.node_heartbeat_interval)
+        self._standstill = SuspendDetector(clock, settings.node_heartbeat_interval)
         self.jumps = ClockJumps()
         self.absences = StoreAbsences()
         self._unanswered_at: int | None = None
         """The start of the current store outage, in store time."""
         self._told: str | None = None
-        self._patience = Patience("watcher", log, settings.node_heartbeat_interval)
+        self._patience = StoreRetry("watcher", log, settings.node_heartbeat_interval)
         self._failures = 0
         self._heard_at = clock.elapsed()
         self._is_silent = False
@@ -133,16 +133,16 @@ class Watcher:
         if beat.mail:
             await self._heard(beat.mail)
         if refs := tuple(dict.fromkeys((*beat.mail, *asked))):
-            rows = await self._patience.ask(lambda: self._store.read(ByRef(refs)), "mail")
+            rows = await self._patience.ask(lambda: self._store.read(ByRefQuery(refs)), "mail")
             await self._inbox.deliver(RowsRead(list(rows.values())))
 
-    async def _heard(self, seen: Sequence[Ref] = ()) -> Beat:
+    async def _heard(self, seen: Sequence[Ref] = ()) -> HeartbeatReply:
         """Send one heartbeat, and pass its answer to the other components."""
         asked_at = self._clock.elapsed()
         beat = await self._patience.ask(lambda: self._speak(seen), "heartbeat")
         if self._is_silent:
             self._is_silent = False
-            await self._inbox.deliver(TouchRegained())
+            await self._inbox.deliver(StoreContactRestored())
         await self._set_clock(beat.now, asked_at)
         if beat.revision != self._revision:
             self._revision = beat.revision
@@ -151,7 +151,7 @@ class Watcher:
         self._failures = self._patience.failures
         return beat
 
-    async def _speak(self, seen: Sequence[Ref]) -> Beat:
+    async def _speak(self, seen: Sequence[Ref]) -> HeartbeatReply:
         asked_at, asked_now, about = self._clock.elapsed(), self._clock.now(), self._calls.about()
         try:
             beat = await self._store.beat(self._node, seen, None if about == self._told else about)
@@ -183,7 +183,7 @@ class Watcher:
             silent_for = self._clock.elapsed() - self._heard_at
             if silent_for >= (MISSES_MAX - 1) * interval and not self._is_silent:
                 self._is_silent = True
-                await self._inbox.deliver(TouchLost(silent_for))
+                await self._inbox.deliver(StoreContactLost(silent_for))
             await self._standstill.turn()
 
     async def _set_clock(self, store_now: int, asked_at: int) -> None:
@@ -224,7 +224,7 @@ class Watcher:
     # -- work for any node ---------------------------------------------------------------------------------------------
 
     async def _look_for_work(self) -> None:
-        query = Open(self._node, self._settings.takeover_after, _OFFERS_MAX, self._settings.grace_period)
+        query = OpenQuery(self._node, self._settings.takeover_after, _OFFERS_MAX, self._settings.grace_period)
         while True:
             try:
                 asked_at = self._clock.elapsed()

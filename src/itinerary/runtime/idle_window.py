@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Comes", "Lull", "any_time"]
+__all__ = ["Comes", "IdleWindow", "any_time"]
 
 Comes: TypeAlias = Callable[[], Awaitable[None]]
 """A function that waits for a good moment."""
@@ -30,7 +30,7 @@ _PATIENCE: Final = 1.0
 """Seconds after which the work no longer waits."""
 
 
-class Lull:
+class IdleWindow:
     """The idle time that the loop reports. Waiting tasks run on the same event loop."""
 
     def __init__(self, elapsed: Callable[[], int]) -> None:

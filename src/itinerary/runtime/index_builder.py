@@ -20,7 +20,7 @@ import numpy as np
 from itinerary.core.loop.messages import IndexBuilt
 from itinerary.core.timeline.expected import Expected
 from itinerary.core.timeline.index import JobTable, ScheduledRunIndex, ScheduledRuns
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError, WindowError
 from itinerary.model.ids import job_id
@@ -62,7 +62,7 @@ class IndexBuilder:
         settings: Settings,
         clock: Clock,
         inbox: Inbox,
-        plans: PlanBook,
+        plans: PlanCache,
         *,
         elsewhere: Elsewhere,
         log: Any,

@@ -17,13 +17,13 @@ from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import StoreError
 from itinerary.model.attempts import Leftover
 from itinerary.model.ids import job_id
-from itinerary.model.queries import Detail, Details
+from itinerary.model.queries import Detail, DetailsQuery
 from itinerary.model.rows import Ref
 from itinerary.model.states import TASK_FINAL
 from itinerary.ports import LeavesBehind, Store
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["KEEP_FOR", "Remover"]
+__all__ = ["KEEP_FOR", "LeftoverCleanup"]
 
 KEEP_FOR: Final = 3_600 * SECOND
 """The retention of finished leftovers, in microseconds."""
@@ -32,7 +32,7 @@ LOOK_INTERVAL: Final = 60.0
 _AT_ONCE: Final = 1_000
 
 
-class Remover:
+class LeftoverCleanup:
     """The component that removes leftovers, on one node at a time. `is_first` is true on that node."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Remover:
         found = [one for one in await self._executor.left_behind() if not one.is_over or one.over_for >= self._keep_for]
         for first in range(0, len(found), _AT_ONCE):
             some = found[first : first + _AT_ONCE]
-            details = await self._store.read(Details(tuple({one.key.ref for one in some})))
+            details = await self._store.read(DetailsQuery(tuple({one.key.ref for one in some})))
             over = self._over(some, {detail.row.ref: detail for detail in details})
             if over:
                 await self._executor.remove(over)

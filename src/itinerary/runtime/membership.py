@@ -13,15 +13,15 @@ from typing import Final
 import msgspec
 
 from itinerary.core.recovery.membership import ALONE, Members
-from itinerary.model.heartbeat import Beat
-from itinerary.model.overload import Behind
+from itinerary.model.heartbeat import HeartbeatReply
+from itinerary.model.overload import OverloadExtent
 from itinerary.model.rows import JobNumber, NodeNumber, NodeRow
 from itinerary.model.stalled import STALLED_MAX, StalledPartition
 from itinerary.ports import Clock
 from itinerary.runtime.clock_jumps import ClockJumps
 from itinerary.runtime.store_outages import StoreAbsences
 
-__all__ = ["LACKS_MAX", "Roll", "told_about"]
+__all__ = ["LACKS_MAX", "Membership", "told_about"]
 
 LACKS_MAX: Final = 1_000
 """A node that lacks the code of more jobs than this does not list them."""
@@ -41,7 +41,7 @@ def told_about(
     jumps: ClockJumps,
     absences: StoreAbsences,
     interval: int,
-    behind: Behind | None = None,
+    behind: OverloadExtent | None = None,
     stalled: Sequence[StalledPartition] = (),
 ) -> str:
     """Return the description that a node publishes with its heartbeat, as JSON.
@@ -69,7 +69,7 @@ def told_about(
     return msgspec.json.encode(said).decode()
 
 
-class Roll:
+class Membership:
     """The nodes that are present."""
 
     def __init__(self, node: NodeNumber, interval: int, clock: Clock) -> None:
@@ -77,7 +77,7 @@ class Roll:
         self._seen: dict[NodeNumber, tuple[int, int]] = {}
         self._members = ALONE
 
-    def hear(self, beat: Beat, *, shares: bool) -> Members | None:
+    def handle(self, beat: HeartbeatReply, *, shares: bool) -> Members | None:
         """Handle the answer to a heartbeat.
 
         Args:

@@ -27,8 +27,8 @@ from itinerary.core.loop.commands import (
     KeepStatistics,
     Kill,
     Launch,
-    Level,
     Log,
+    LogLevel,
     ReadRows,
     RebuildIndex,
     Release,
@@ -38,7 +38,7 @@ from itinerary.core.loop.commands import (
     TakeUp,
     Write,
 )
-from itinerary.core.loop.events import News
+from itinerary.core.loop.events import SchedulerEvent
 from itinerary.core.loop.log_budget import LogBudget, log_summaries
 from itinerary.core.loop.messages import (
     AttemptsReported,
@@ -48,37 +48,37 @@ from itinerary.core.loop.messages import (
     ShutdownRequested,
     WorkOffered,
 )
-from itinerary.core.loop.occurrence import Here
+from itinerary.core.loop.occurrence import NodeContext
 from itinerary.core.loop.scheduler import Scheduler
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError, NodeError, StoreError
 from itinerary.model.definition import Definition
-from itinerary.model.heartbeat import Beat
-from itinerary.model.overload import Behind
-from itinerary.model.queries import Standing
+from itinerary.model.heartbeat import HeartbeatReply
+from itinerary.model.overload import OverloadExtent
+from itinerary.model.queries import StoreStatusQuery
 from itinerary.model.rows import NodeNumber
-from itinerary.model.settings import Reread, Settings
+from itinerary.model.settings import ReloadResult, Settings
 from itinerary.model.stalled import StalledPartition
 from itinerary.ports import Executor, LeavesBehind, Store
 from itinerary.runtime.claimer import Claimer
 from itinerary.runtime.clock import StoreClock, boot_time
-from itinerary.runtime.condition_executor import Requirements
+from itinerary.runtime.condition_executor import ConditionExecutor
 from itinerary.runtime.gc_tuning import collect_in_quiet
-from itinerary.runtime.heartbeat import Calls, Watcher
-from itinerary.runtime.idle_window import Lull
+from itinerary.runtime.heartbeat import Calls, Heartbeat
+from itinerary.runtime.idle_window import IdleWindow
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.index_builder import Elsewhere, IndexBuilder
-from itinerary.runtime.leftover_cleanup import Remover
-from itinerary.runtime.membership import LACKS_MAX, Roll, told_about
+from itinerary.runtime.leftover_cleanup import LeftoverCleanup
+from itinerary.runtime.membership import LACKS_MAX, Membership, told_about
 from itinerary.runtime.orchestrators import Orchestrators
-from itinerary.runtime.overload_monitor import KeepingUp, measure_cpu, measure_nothing
+from itinerary.runtime.overload_monitor import OverloadMonitor, measure_cpu, measure_nothing
 from itinerary.runtime.pruner import Pruner
 from itinerary.runtime.reaper import Reaper
 from itinerary.runtime.reboot_jobs import boot_runs
 from itinerary.runtime.rescuer import Rescuer
-from itinerary.runtime.settings_reloader import Rereader
-from itinerary.runtime.store_retry import Patience
+from itinerary.runtime.settings_reloader import SettingsReloader
+from itinerary.runtime.store_retry import StoreRetry
 from itinerary.runtime.store_use import StoreUse
 from itinerary.runtime.sweeper import Sweeper
 from itinerary.runtime.syncer import Syncer
@@ -87,7 +87,7 @@ from itinerary.runtime.zone_data import bring_zone_data
 from itinerary.schedules import ZoneData, packaged_zone_data
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Ended", "Node"]
+__all__ = ["Node", "NodeResult"]
 
 A = TypeVar("A")
 
@@ -101,7 +101,7 @@ _QUIET = 0.2
 """If nothing is due for this number of seconds, there is time for background work."""
 
 
-class Ended(msgspec.Struct, frozen=True):
+class NodeResult(msgspec.Struct, frozen=True):
     """The result of a node's run."""
 
     unfinished: int
@@ -126,10 +126,10 @@ class Node:
         executor: Executor,
         log: Any,
         about: str = "{}",
-        observer: Callable[[Sequence[News]], None] = lambda _: None,
+        observer: Callable[[Sequence[SchedulerEvent]], None] = lambda _: None,
         knows: Callable[[Definition], bool] = lambda _: True,
         blocked_for: Callable[[], tuple[int, str | None]] | None = None,
-        reread: Callable[[], Reread] | None = None,
+        reread: Callable[[], ReloadResult] | None = None,
         zone_data: ZoneData | None = None,
         elapsed: Callable[[], int] = boot_time,
         awake: Callable[[], int] | None = None,
@@ -163,17 +163,17 @@ class Node:
         self._zone_data = packaged_zone_data() if zone_data is None else zone_data
         self.clock = StoreClock(elapsed, awake)
         self._cpu = measure_cpu if elapsed is boot_time else measure_nothing
-        self._lull = Lull(self.clock.elapsed)
+        self._lull = IdleWindow(self.clock.elapsed)
         self.inbox = Inbox(settings.inbox_buffer_size, settings.inbox_send_timeout, log)
-        self._plans = PlanBook(Timeline(), shares=settings.limits, knows=knows)
-        requirements = Requirements(executor, store, lambda: self.builder.timeline, self._joined, elsewhere)
-        self._rereader = Rereader(reread, self._take_settings, elsewhere=elsewhere, log=log)
+        self._plans = PlanCache(Timeline(), shares=settings.limits, knows=knows)
+        requirements = ConditionExecutor(executor, store, lambda: self.builder.timeline, self._joined, elsewhere)
+        self._rereader = SettingsReloader(reread, self._take_settings, elsewhere=elsewhere, log=log)
         self._watchdog = None if blocked_for is None else Watchdog(blocked_for, log)
         self._orchestrators = Orchestrators(requirements, settings.orchestrator_heartbeat_interval, self.inbox, log)
         self._budget = LogBudget()
         self._replies: set[asyncio.Future[Any]] = set()
         self._is_started = self._is_running = False
-        self._ended: Ended | None = None
+        self._ended: NodeResult | None = None
         self._task: asyncio.Task[Any] | None = None
         self._shutdown: asyncio.Task[None] | None = None
         self._ends_by: float | None = None
@@ -199,7 +199,7 @@ class Node:
         number = await self._join()
         store, settings, inbox, log = self._store, self._settings, self.inbox, self._log
         self.scheduler = Scheduler(
-            settings, Here(number, self.name, settings.kill_grace, settings.late_for, settings.loop_interval)
+            settings, NodeContext(number, self.name, settings.kill_grace, settings.late_for, settings.loop_interval)
         )
         self.builder = IndexBuilder(
             store, settings, self.clock, inbox, self._plans, elsewhere=self._elsewhere, log=log, lull=self._lull.comes
@@ -207,7 +207,7 @@ class Node:
         use = StoreUse(self.clock.elapsed)
         self._claimer = Claimer(store, number, settings, self.clock, inbox, log, use)
         self._syncer = Syncer(store, number, settings, inbox, log, use)
-        self._keeping_up = KeepingUp(self.scheduler, self.clock, use, log, self._observer, self._cpu)
+        self._keeping_up = OverloadMonitor(self.scheduler, self.clock, use, log, self._observer, self._cpu)
         self._sweeper = Sweeper(
             store,
             number,
@@ -216,13 +216,13 @@ class Node:
             self.builder,
             elsewhere=self._elsewhere,
             log=log,
-            tell=self._observer,
+            notify=self._observer,
             lull=self._lull.comes,
         )
         self._rescuer = Rescuer(
-            store, number, settings, self.clock, log, lambda: self.builder.plans, tell=self._observer
+            store, number, settings, self.clock, log, lambda: self.builder.plans, notify=self._observer
         )
-        self._roll = Roll(number, settings.node_heartbeat_interval, self.clock)
+        self._roll = Membership(number, settings.node_heartbeat_interval, self.clock)
         self._pruner = Pruner(store, settings, self.clock, lambda: self._roll.is_first, log)
         self._reaper = Reaper(
             store,
@@ -232,14 +232,14 @@ class Node:
             knows=self._rescuer.knows,
             plans=lambda: self.builder.plans,
             log=log,
-            tell=self._observer,
+            notify=self._observer,
         )
         self._remover = (
-            Remover(self._executor, store, lambda: self.builder.timeline, lambda: self._roll.is_first, log)
+            LeftoverCleanup(self._executor, store, lambda: self.builder.timeline, lambda: self._roll.is_first, log)
             if isinstance(self._executor, LeavesBehind)
             else None
         )
-        self._watcher = Watcher(
+        self._watcher = Heartbeat(
             store,
             number,
             settings,
@@ -295,7 +295,7 @@ class Node:
         """Ask several times: the quickest answer gives the best measurement."""
         for _ in range(5):
             asked_at = self.clock.elapsed()
-            self.clock.observe((await self._store.read(Standing())).now, asked_at)
+            self.clock.observe((await self._store.read(StoreStatusQuery())).now, asked_at)
 
     async def _settle_predecessors(self) -> None:
         """Take over the work of nodes whose processes on this machine are gone.
@@ -315,7 +315,7 @@ class Node:
     async def _boot(self) -> None:
         """Create the occurrences of jobs that run at each start of a node (S1)."""
         number = self._joined()
-        patience = Patience("booting", self._log, self._settings.node_heartbeat_interval)
+        patience = StoreRetry("booting", self._log, self._settings.node_heartbeat_interval)
         while True:
             timeline, now = self.builder.timeline, self.clock.now()
             rows = await patience.ask(
@@ -328,9 +328,9 @@ class Node:
         if rows:
             await self.inbox.deliver(WorkOffered(rows))
 
-    async def _heard(self, beat: Beat, was_out_of_touch: bool) -> None:  # noqa: FBT001 - as in `Calls.on_beat`
-        self._sweeper.dead = self._rescuer.hear(beat, was_out_of_touch=was_out_of_touch)
-        members = self._roll.hear(beat, shares=len(self.builder.lacks) <= LACKS_MAX)
+    async def _heard(self, beat: HeartbeatReply, was_out_of_touch: bool) -> None:  # noqa: FBT001 - as in `Calls.on_beat`
+        self._sweeper.dead = self._rescuer.handle(beat, was_out_of_touch=was_out_of_touch)
+        members = self._roll.handle(beat, shares=len(self.builder.lacks) <= LACKS_MAX)
         if members is not None:
             self._sweeper.is_shared = bool(members.lacks)
             await self.inbox.deliver(MembersChanged(members))
@@ -347,7 +347,7 @@ class Node:
 
     # -- run ---------------------------------------------------------------------------------------------------------
 
-    async def run(self) -> Ended:
+    async def run(self) -> NodeResult:
         """Run until shutdown, or until an error stops the node.
 
         Returns:
@@ -443,12 +443,12 @@ class Node:
             case TakeUp():
                 self._claimer.take_up(command)
             case Exit(unfinished, error):
-                self._ended = Ended(unfinished, error)
+                self._ended = NodeResult(unfinished, error)
                 raise _Exited
             case _:
                 assert_never(command)
 
-    def _say(self, level: Level, event: str, fields: Mapping[str, Any]) -> None:
+    def _say(self, level: LogLevel, event: str, fields: Mapping[str, Any]) -> None:
         """Write a log line. Lines about single runs are limited per second, and the rest are only counted."""
         about = fields.get("run")
         if about is None or self._budget.admits(event, str(about), self.clock.elapsed(), level.value):
@@ -460,7 +460,7 @@ class Node:
         return self._syncer.unwritten_updates, self._syncer.unwritten_statistics
 
     @property
-    def behind(self) -> Behind | None:
+    def behind(self) -> OverloadExtent | None:
         """The lateness of the node; None if it keeps up."""
         return self._keeping_up.behind
 
@@ -549,7 +549,7 @@ class Node:
 
         Give up if the store does not answer in time.
         """
-        number, patience, limit = self._joined(), Patience("leaving", self._log), self._time_to_leave()
+        number, patience, limit = self._joined(), StoreRetry("leaving", self._log), self._time_to_leave()
         try:
             async with asyncio.timeout(limit):
                 await self._claimer.release_all(patience)

@@ -22,16 +22,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from itinerary.core.loop.events import FellBehind
-from itinerary.core.loop.overload import LOOK_EVERY, Measured, Overload
+from itinerary.core.loop.overload import LOOK_EVERY, LoadMeasurement, OverloadDetector
 from itinerary.core.loop.scheduler import Scheduler
-from itinerary.model.overload import Behind
+from itinerary.model.overload import OverloadExtent
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.outcome_events import Tell
 from itinerary.runtime.store_use import StoreUse
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["CpuUsed", "KeepingUp", "cpu_of_thread", "measure_cpu", "measure_nothing"]
+__all__ = ["CpuUsed", "OverloadMonitor", "cpu_of_thread", "measure_cpu", "measure_nothing"]
 
 _SAMPLES: Final = 5
 """Samples of the slots between two checks."""
@@ -83,7 +83,7 @@ def _schedstat(thread: Path) -> tuple[int, int]:
     return int(ran) // 1_000, int(waited) // 1_000
 
 
-class KeepingUp:
+class OverloadMonitor:
     """The overload monitor of one node, on its loop."""
 
     def __init__(
@@ -92,14 +92,14 @@ class KeepingUp:
         clock: StoreClock,
         use: StoreUse,
         log: Any,
-        tell: Tell,
+        notify: Tell,
         cpu: Callable[[], Awaitable[CpuUsed]] = measure_cpu,
     ) -> None:
-        self._scheduler, self._clock, self._use, self._log, self._tell = scheduler, clock, use, log, tell
-        self._cpu, self._overload = cpu, Overload()
+        self._scheduler, self._clock, self._use, self._log, self._notify = scheduler, clock, use, log, notify
+        self._cpu, self._overload = cpu, OverloadDetector()
 
     @property
-    def behind(self) -> Behind | None:
+    def behind(self) -> OverloadExtent | None:
         """The lateness of the node; None if it keeps up. Readable from any thread."""
         return self._overload.behind
 
@@ -115,7 +115,7 @@ class KeepingUp:
             passed = max(self._clock.elapsed() - began, 1)
             overdue = self._scheduler.overdue(self._clock.now())
             self._judge(
-                Measured(
+                LoadMeasurement(
                     overdue.oldest_due_at,
                     overdue.runs,
                     slots=full / _SAMPLES,
@@ -126,10 +126,10 @@ class KeepingUp:
                 )
             )
 
-    def _judge(self, measured: Measured) -> None:
+    def _judge(self, measured: LoadMeasurement) -> None:
         before = self._overload.behind
         said = self._overload.look(self._clock.now(), measured)
-        if isinstance(said, Behind):
+        if isinstance(said, OverloadExtent):
             self._log.warning(
                 "node.behind",
                 by_seconds=said.by // SECOND,
@@ -143,4 +143,4 @@ class KeepingUp:
                 "node.on_time_again", lasted_seconds=said.lasted // SECOND, worst_seconds=said.worst // SECOND
             )
         if before is not None or self._overload.behind is not None:
-            self._tell((FellBehind(self._overload.behind),))
+            self._notify((FellBehind(self._overload.behind),))

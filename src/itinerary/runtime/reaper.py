@@ -23,13 +23,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from itinerary.core.recovery.rescue import reaped
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.errors import StoreError
-from itinerary.model.queries import Detail, Details, Overdue
+from itinerary.model.queries import Detail, DetailsQuery, OverdueQuery
 from itinerary.model.rows import NodeNumber, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.states import FINAL, OccurrenceState
-from itinerary.model.writes import Cancellation, Intervention, Written
+from itinerary.model.writes import CancelRequest, TakeoverWrite, Written
 from itinerary.ports import Clock, Store
 from itinerary.runtime import outcome_events as settling
 from itinerary.runtime.outcome_events import Tell, nobody
@@ -56,9 +56,9 @@ class Reaper:
         clock: Clock,
         *,
         knows: Callable[[NodeNumber | None], bool],
-        plans: Callable[[], PlanBook],
+        plans: Callable[[], PlanCache],
         log: Any,
-        tell: Tell = nobody,
+        notify: Tell = nobody,
     ) -> None:
         """Create a reaper.
 
@@ -73,7 +73,7 @@ class Reaper:
             tell: Receives an event for each reaped occurrence.
         """
         self._store, self._node, self._clock, self._log = store, node, clock, log
-        self._knows, self._plans, self._tell = knows, plans, tell
+        self._knows, self._plans, self._notify = knows, plans, notify
         self._interval, self._kill_grace = settings.reaper_interval, settings.kill_grace
         self._is_wanted = asyncio.Event()
         self._asked: dict[tuple[Ref, int], int] = {}
@@ -111,7 +111,7 @@ class Reaper:
 
     async def look(self) -> None:
         """Look once for expired occurrences and blocked overlap queues."""
-        found = await self._store.read(Overdue())
+        found = await self._store.read(OverdueQuery())
         self._mind_the_clock(found.now)
         mine = [row for row in found.expired if self._knows(row.owner) and self._is_over(row, found.now)]
         known = {(row.ref, row.fence) for row in mine}
@@ -142,7 +142,7 @@ class Reaper:
         unasked = [row for row in rows if row.cancelled_by is None]
         if unasked:
             why = f"{_WHO}: over its time"
-            await self._store.control(self._node, [Cancellation(row.ref, why) for row in unasked])
+            await self._store.control(self._node, [CancelRequest(row.ref, why) for row in unasked])
         now = self._clock.elapsed()
         self._asked |= {(row.ref, row.fence): now for row in rows}
 
@@ -150,7 +150,7 @@ class Reaper:
         return self._clock.elapsed() - self._asked[row.ref, row.fence] >= self._kill_grace
 
     async def _reap(self, rows: Sequence[OccurrenceRow]) -> None:
-        details = await self._store.read(Details(tuple(row.ref for row in rows)))
+        details = await self._store.read(DetailsQuery(tuple(row.ref for row in rows)))
         seen = {(row.ref, row.fence) for row in rows}
         writes = [
             write
@@ -159,9 +159,9 @@ class Reaper:
             if (write := self._reaping(detail)) is not None
         ]
         answers = await self._store.intervene(self._node, writes) if writes else []
-        self._tell(settling.ended(self._plans().timeline, rows, writes, answers))
+        self._notify(settling.ended(self._plans().timeline, rows, writes, answers))
 
-    def _reaping(self, detail: Detail) -> Intervention | None:
+    def _reaping(self, detail: Detail) -> TakeoverWrite | None:
         """Return the write that reaps an occurrence; None to leave it to other nodes for now."""
         row, plan = detail.row, self._plans().readable(detail.row)
         untold = ""
@@ -179,7 +179,7 @@ class Reaper:
     async def _call(self, rows: Sequence[OccurrenceRow]) -> None:
         """Give a free overlap slot to the first occurrence in its queue (protocol rule 14)."""
         why = "nobody is in its job's slot"
-        calls = [Intervention(row.ref, row.fence, OccurrenceState.PENDING, why) for row in rows]
+        calls = [TakeoverWrite(row.ref, row.fence, OccurrenceState.PENDING, why) for row in rows]
         for row, answer in zip(rows, await self._store.intervene(self._node, calls), strict=True):
             if isinstance(answer, Written):
                 self._log.warning("line.called", occurrence=row.ref, job=row.job)

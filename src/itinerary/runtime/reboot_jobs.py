@@ -8,13 +8,13 @@ time.
 
 from __future__ import annotations
 
-from itinerary.core.timeline.history import Active
+from itinerary.core.timeline.history import JobActive
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import ByRef
+from itinerary.model.queries import ByRefQuery
 from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow
-from itinerary.model.writes import Refusal, Wanted
+from itinerary.model.writes import ClaimRequest, Refusal
 from itinerary.ports import Store
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.reboot import Reboot
@@ -39,7 +39,7 @@ async def boot_runs(
     """
     instant = now - now % SECOND
     wanted = [
-        Wanted(
+        ClaimRequest(
             Key(instant, job, Kind.TRIGGER, f"reboot/{incarnation}"), version, instant, reason="the node has started"
         )
         for job, version in _on_reboot(timeline, now)
@@ -49,7 +49,7 @@ async def boot_runs(
     claimed = await store.claim(node, timeline.revision, wanted)
     if isinstance(claimed, Refusal):
         return None
-    rows = await store.read(ByRef(tuple(one.ref for one in claimed)))
+    rows = await store.read(ByRefQuery(tuple(one.ref for one in claimed)))
     return list(rows.values())
 
 
@@ -57,7 +57,7 @@ def _on_reboot(timeline: Timeline, now: int) -> list[tuple[JobNumber, int]]:
     """Return the jobs that run at each start, with their versions, without paused and stopped ones."""
     found = []
     for listed in timeline.catalogue(now).jobs:
-        if not isinstance(listed.standing, Active) or '"reboot"' not in (listed.body or ""):
+        if not isinstance(listed.status, JobActive) or '"reboot"' not in (listed.body or ""):
             continue  # this skips nearly all jobs without decoding their definitions
         try:
             schedule = listed.schedule

@@ -27,12 +27,12 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from itinerary.core.recovery.rescue import Fate, released, rescued
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.recovery.rescue import RescueOutcome, released, rescued
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import StoreError
-from itinerary.model.heartbeat import Beat
-from itinerary.model.queries import Active, Details, Nodes
+from itinerary.model.heartbeat import HeartbeatReply
+from itinerary.model.queries import ActiveQuery, DetailsQuery, NodesQuery
 from itinerary.model.rows import NodeNumber, NodeRow, OccurrenceRow
 from itinerary.model.settings import Settings
 from itinerary.model.states import FINAL
@@ -50,11 +50,11 @@ _AT_ONCE: Final = 1_000
 _LOOKS: Final = 3
 """The most reads of a dead node's occurrences, until none are left."""
 _FIELDS: Final = {
-    Fate.RELEASED: "released",
-    Fate.GOES_ON: "going_on",
-    Fate.ADOPTED: "adopted",
-    Fate.RERUN: "rerun",
-    Fate.ORPHANED: "orphaned",
+    RescueOutcome.RELEASED: "released",
+    RescueOutcome.GOES_ON: "going_on",
+    RescueOutcome.ADOPTED: "adopted",
+    RescueOutcome.RERUN: "rerun",
+    RescueOutcome.ORPHANED: "orphaned",
 }
 """The log field that counts each fate."""
 
@@ -69,8 +69,8 @@ class Rescuer:
         settings: Settings,
         clock: Clock,
         log: Any,
-        plans: Callable[[], PlanBook] = lambda: PlanBook(Timeline()),
-        tell: Tell = nobody,
+        plans: Callable[[], PlanCache] = lambda: PlanCache(Timeline()),
+        notify: Tell = nobody,
     ) -> None:
         """Create a rescuer.
 
@@ -84,7 +84,7 @@ class Rescuer:
             tell: Receives an event for each occurrence that the rescue ends.
         """
         self._store, self._node, self._clock, self._log, self._plans = store, node, clock, log, plans
-        self._tell = tell
+        self._notify = notify
         self._timeout = settings.node_heartbeat_interval * MISSES_MAX
         self._seen: dict[NodeNumber, tuple[int, int]] = {}
         self._heard: set[NodeNumber] = set()
@@ -96,7 +96,7 @@ class Rescuer:
         self._rescued: set[NodeNumber] = set()
         self._has_looked_back = False
 
-    def hear(self, beat: Beat, *, was_out_of_touch: bool = False) -> frozenset[NodeNumber]:
+    def handle(self, beat: HeartbeatReply, *, was_out_of_touch: bool = False) -> frozenset[NodeNumber]:
         """Handle the answer to a heartbeat.
 
         Args:
@@ -179,7 +179,7 @@ class Rescuer:
             The nodes whose work was taken over.
         """
         try:
-            others = [node for node in await self._store.read(Nodes()) if node.number != self._node]
+            others = [node for node in await self._store.read(NodesQuery()) if node.number != self._node]
             for other in others:
                 if other.left_at is None and is_gone(other.about) and await self._rescue(other):
                     self._dead.pop(other.number, None)
@@ -191,8 +191,8 @@ class Rescuer:
     async def _look_back(self) -> None:
         """Find nodes that left long ago and still own occurrences."""
         try:
-            owners = {row.owner for row in await self._store.read(Active(limit=_ACTIVE_MAX, with_lines=False))}
-            nodes = await self._store.read(Nodes())
+            owners = {row.owner for row in await self._store.read(ActiveQuery(limit=_ACTIVE_MAX, with_lines=False))}
+            nodes = await self._store.read(NodesQuery())
         except StoreError as error:
             self._log.warning("rescue.failed", node=None, error=str(error), hint="it is tried again")
             return
@@ -208,9 +208,9 @@ class Rescuer:
         write, and the store then refuses the write. Returns False if the node is alive.
         """
         is_alive = False
-        came_to: Counter[Fate] = Counter()
+        came_to: Counter[RescueOutcome] = Counter()
         for _ in range(_LOOKS):
-            rows = await self._store.read(Active(limit=_ACTIVE_MAX, with_lines=False))
+            rows = await self._store.read(ActiveQuery(limit=_ACTIVE_MAX, with_lines=False))
             theirs = [row for row in rows if row.owner == judged.number]
             if not theirs or is_alive:
                 break
@@ -223,7 +223,7 @@ class Rescuer:
             self._log.warning("node.rescued", node=judged.name, **{_FIELDS[fate]: came_to[fate] for fate in _FIELDS})
         return not is_alive and await self._store.leave(judged.number, judged.counter)
 
-    async def _take(self, judged: NodeRow, theirs: Sequence[OccurrenceRow]) -> tuple[Counter[Fate], bool]:
+    async def _take(self, judged: NodeRow, theirs: Sequence[OccurrenceRow]) -> tuple[Counter[RescueOutcome], bool]:
         """Take over some occurrences of a dead node.
 
         Returns their fates, and whether the node is alive. Between the two reads, another node may have taken over some
@@ -231,7 +231,7 @@ class Rescuer:
         """
         why, number = f"node {judged.name} is gone", judged.number
         begun = tuple(row.ref for row in theirs if row.started_at is not None)
-        details = await self._store.read(Details(begun)) if begun else ()
+        details = await self._store.read(DetailsQuery(begun)) if begun else ()
         plans = self._plans()
         rescues = [released(row, why) for row in theirs if row.started_at is None]
         begun_there = [one for one in details if one.row.owner == number and one.row.status not in FINAL]
@@ -239,7 +239,7 @@ class Rescuer:
         last_beat = LastBeat(number, judged.counter)
         writes = [replace(rescue.write, dead_since=last_beat) for rescue in rescues]
         answers = await self._store.intervene(self._node, writes)
-        self._tell(settling.ended(plans.timeline, theirs, writes, answers))
+        self._notify(settling.ended(plans.timeline, theirs, writes, answers))
         fates = Counter(
             rescue.fate for rescue, answer in zip(rescues, answers, strict=True) if isinstance(answer, Written)
         )

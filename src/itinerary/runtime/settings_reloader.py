@@ -15,18 +15,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from itinerary.errors import ConfigError
-from itinerary.model.settings import Reread, Settings
+from itinerary.model.settings import ReloadResult, Settings
 from itinerary.runtime.index_builder import Elsewhere
 
-__all__ = ["Rereader"]
+__all__ = ["SettingsReloader"]
 
 
-class Rereader:
+class SettingsReloader:
     """The component that reloads settings on request."""
 
     def __init__(
         self,
-        reread: Callable[[], Reread] | None,
+        reread: Callable[[], ReloadResult] | None,
         take: Callable[[Settings], Awaitable[None]],
         *,
         elsewhere: Elsewhere,
@@ -55,9 +55,9 @@ class Rereader:
             if self._reread is not None:
                 await self._read(self._reread)
 
-    async def _read(self, reread: Callable[[], Reread]) -> None:
+    async def _read(self, reread: Callable[[], ReloadResult]) -> None:
         try:
-            found: Reread = await self._elsewhere(reread)
+            found: ReloadResult = await self._elsewhere(reread)
         except ConfigError as error:
             self._log.error("settings.not_reread", error=str(error), hint="everything stays as it was")
             return

@@ -23,7 +23,7 @@ from itinerary.runtime.slow_calls import logged_if_slow
 from itinerary.runtime.store_use import StoreUse
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["FIRST_WAIT", "Patience"]
+__all__ = ["FIRST_WAIT", "StoreRetry"]
 
 Q = TypeVar("Q")
 T = TypeVar("T")
@@ -33,7 +33,7 @@ FIRST_WAIT: Final = 0.1
 _LONGEST_WAIT: Final = 5 * SECOND
 
 
-class Patience:
+class StoreRetry:
     """The retries of one component's store calls."""
 
     def __init__(

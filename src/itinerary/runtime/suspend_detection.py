@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from itinerary.runtime.clock import StoreClock
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["SLEPT", "STOPPED", "Standstill", "StoodStill"]
+__all__ = ["SLEPT", "STOPPED", "StoodStill", "SuspendDetector"]
 
 SLEPT: Final = "the machine was suspended"
 STOPPED: Final = "this process was stopped, or did not get to run"
@@ -39,7 +39,7 @@ class StoodStill(NamedTuple):
     why: str
 
 
-class Standstill:
+class SuspendDetector:
     """The detector of time that passed without this node."""
 
     def __init__(self, clock: StoreClock, least: int) -> None:

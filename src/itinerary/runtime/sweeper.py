@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from itinerary.core.recovery.sweep import ACTIVE_MAX, WINDOWS_REACH, Sweep, is_decided, last_step
-from itinerary.core.recovery.unstarted_claims import NONE_UNSTARTED, Unstarted, unstarted
+from itinerary.core.recovery.unstarted_claims import NONE_UNSTARTED, UnstartedClaims, unstarted
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
-from itinerary.model.queries import Active, Answer, Query
+from itinerary.model.queries import ActiveQuery, Answer, Query
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.sweeps import SweepPlan, SweepStep
@@ -28,7 +28,7 @@ from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.idle_window import Comes, any_time
 from itinerary.runtime.index_builder import Elsewhere, IndexBuilder
 from itinerary.runtime.outcome_events import Tell, nobody
-from itinerary.runtime.store_retry import Patience
+from itinerary.runtime.store_retry import StoreRetry
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 from itinerary.stores.paging import decided_between, windows_after
@@ -55,7 +55,7 @@ class Sweeper:
         *,
         elsewhere: Elsewhere,
         log: Any,
-        tell: Tell = nobody,
+        notify: Tell = nobody,
         lull: Comes = any_time,
     ) -> None:
         """Create a sweeper.
@@ -72,9 +72,9 @@ class Sweeper:
             lull: Waits for a moment in which nothing is about to start.
         """
         self._store, self._node, self._settings, self._clock, self._builder = store, node, settings, clock, builder
-        self._elsewhere, self._log, self._tell = elsewhere, log, tell
+        self._elsewhere, self._log, self._notify = elsewhere, log, notify
         self._lull = lull
-        self._patience = Patience("sweeper", log, settings.node_heartbeat_interval)
+        self._patience = StoreRetry("sweeper", log, settings.node_heartbeat_interval)
         self.dead: frozenset[NodeNumber] = frozenset()
         """Nodes that are known to be dead. This node takes over their plans."""
         self.is_shared = False
@@ -177,7 +177,7 @@ class Sweeper:
                 return None
             made, found = made + len(step.wanted), found + len(step.claimed) + len(step.covered)
             if news := settling.made(timeline, (*step.wanted, *(row.becomes for row in step.claimed))):
-                self._tell(news)
+                self._notify(news)
             if self._clock.elapsed() - said_at >= _SAY_EVERY:
                 said_at = self._clock.elapsed()
                 self._log_lag(plan, made + found)
@@ -224,10 +224,10 @@ class Sweeper:
     async def _read(self, query: Query[Answer]) -> Answer:
         return await self._patience.ask(lambda: self._store.read(query), "sweep")
 
-    async def _unstarted(self, plan: SweepPlan, timeline: Timeline) -> Unstarted:
+    async def _unstarted(self, plan: SweepPlan, timeline: Timeline) -> UnstartedClaims:
         """Read due occurrences that have not started.
 
         Claimed rows among them are recovered together with missing rows.
         """
-        rows = await self._read(Active(due_before=plan.end, limit=ACTIVE_MAX, with_lines=False))
+        rows = await self._read(ActiveQuery(due_before=plan.end, limit=ACTIVE_MAX, with_lines=False))
         return unstarted(plan, timeline, rows, grace_period=self._settings.grace_period, now=self._clock.now())

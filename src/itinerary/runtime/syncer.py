@@ -19,10 +19,10 @@ from itinerary.core.loop.messages import WritesAnswered
 from itinerary.errors import StoreError
 from itinerary.model.rows import NodeNumber, StatisticsRow
 from itinerary.model.settings import Settings
-from itinerary.model.writes import Change, Refusal, Refused, Written
+from itinerary.model.writes import OwnerWrite, Refusal, Refused, Written
 from itinerary.ports import Store
 from itinerary.runtime.inbox import Inbox
-from itinerary.runtime.store_retry import Patience
+from itinerary.runtime.store_retry import StoreRetry
 from itinerary.runtime.store_use import StoreUse
 from itinerary.schedules.durations import SECOND
 
@@ -109,7 +109,7 @@ class Syncer:
         """The number of statistics rows that are not stored yet."""
         return len(self._statistics.items) + len(self._rows_on_the_way)
 
-    def write(self, changes: Sequence[Change], *, is_urgent: bool) -> None:
+    def write(self, changes: Sequence[OwnerWrite], *, is_urgent: bool) -> None:
         """Write these changes in order: at once if urgent, otherwise with the next batch."""
         self._changes.add(changes, is_urgent=is_urgent)
 
@@ -129,30 +129,30 @@ class Syncer:
             group.create_task(self._run_statistics(), name="statistics")
 
     async def _run_changes(self) -> None:
-        patience = Patience("syncer", self._log, self._longest_wait, self._use)
+        patience = StoreRetry("syncer", self._log, self._longest_wait, self._use)
         while True:
             await self._changes.due()
-            changes: list[Change] = self._changes.take(CHANGES_AT_ONCE)
+            changes: list[OwnerWrite] = self._changes.take(CHANGES_AT_ONCE)
             self._on_the_way = len(changes)
             answers = await self._written(patience, changes)
             self._on_the_way = 0
             await self._inbox.deliver(WritesAnswered(changes, answers))
 
-    async def _written(self, patience: Patience, changes: Sequence[Change]) -> Sequence[Written | Refused]:
+    async def _written(self, patience: StoreRetry, changes: Sequence[OwnerWrite]) -> Sequence[Written | Refused]:
         return await patience.ask_each(lambda some: self._store.write(self._node, some), changes, "write", _refused)
 
     async def _run_statistics(self) -> None:
-        patience = Patience("statistics", self._log, self._longest_wait)
+        patience = StoreRetry("statistics", self._log, self._longest_wait)
         while True:
             await self._statistics.due()
             await self._keep_some(patience)
 
-    async def flush(self, patience: Patience) -> None:
+    async def flush(self, patience: StoreRetry) -> None:
         """Store the remaining statistics, after `run` has ended."""
         while self.unwritten_statistics:
             await self._keep_some(patience)
 
-    async def _keep_some(self, patience: Patience) -> None:
+    async def _keep_some(self, patience: StoreRetry) -> None:
         """Store one batch of statistics. An interrupted batch is written again, which stores no row twice."""
         rows = self._rows_on_the_way = self._rows_on_the_way or self._statistics.take(CHANGES_AT_ONCE)
         try:
@@ -163,5 +163,5 @@ class Syncer:
         self._rows_on_the_way = []
 
 
-def _refused(change: Change, error: StoreError) -> Written | Refused:
+def _refused(change: OwnerWrite, error: StoreError) -> Written | Refused:
     return Refused(change.ref, Refusal.ILLEGAL, str(error))

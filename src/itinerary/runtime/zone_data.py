@@ -17,7 +17,7 @@ from itinerary.core.timeline.reconcile_unstarted import judge_by
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.core.timeline.zone_history import newer_entries, outdated_names
 from itinerary.errors import NodeError
-from itinerary.model.timeline import Denied, NewEntry
+from itinerary.model.timeline import EntryRejected, TimelineEntryRequest
 from itinerary.ports import Clock, Store
 from itinerary.runtime.index_builder import Elsewhere, IndexBuilder
 from itinerary.schedules import ZoneData
@@ -52,14 +52,14 @@ async def bring_zone_data(
             _tell_if_outdated(timeline, data, log)
             return
         answers = await store.amend(entries, judge_by(timeline))
-        if not any(isinstance(answer, Denied) for answer in answers):
+        if not any(isinstance(answer, EntryRejected) for answer in answers):
             log.info("zones.entered", zones=[entry.subject for entry in entries], why=entries[0].reason)
     raise NodeError(
         f"zone data {data.release} was not entered: the timeline changes all the time; start the node again"
     )
 
 
-def _entries(timeline: Timeline, now: int, data: ZoneData, by: str) -> list[NewEntry]:
+def _entries(timeline: Timeline, now: int, data: ZoneData, by: str) -> list[TimelineEntryRequest]:
     return newer_entries(timeline.zones, data, timeline.zones_needed(now), by=by, revision=timeline.revision)
 
 

@@ -41,7 +41,7 @@ from itinerary.schedules.instants import (
     from_seconds,
     window_seconds,
 )
-from itinerary.schedules.wallclock import Gap, Policy, Repeat, instant_of
+from itinerary.schedules.wallclock import ClockChangePolicy, Gap, Repeat, instant_of
 from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource, packaged_zone
 
 if TYPE_CHECKING:
@@ -283,11 +283,11 @@ class WallClockSchedule(Schedule):
     gap: Gap | None = None
     repeat: Repeat | None = None
 
-    def policy_over(self, default: Policy) -> Policy:
+    def policy_over(self, default: ClockChangePolicy) -> ClockChangePolicy:
         """Return the chosen policy, with the default for the parts that were not chosen."""
         if self.gap is None and self.repeat is None:
             return default
-        return Policy(self.gap or default.gap, self.repeat or default.repeat)
+        return ClockChangePolicy(self.gap or default.gap, self.repeat or default.repeat)
 
     def shared_fields(self) -> dict[str, Any]:
         return {"gap": self.gap, "repeat": self.repeat, **Schedule.shared_fields(self)}

@@ -38,7 +38,7 @@ from itinerary.schedules.days import next_day
 from itinerary.schedules.durations import DurationLike
 from itinerary.schedules.instants import DAY, LATEST, MomentLike
 from itinerary.schedules.reboot import Reboot
-from itinerary.schedules.wallclock import DEBIAN, REAL_TIME, Policy, stretches
+from itinerary.schedules.wallclock import DEBIAN, REAL_TIME, ClockChangePolicy, stretches
 from itinerary.schedules.zones import ZoneSource
 
 __all__ = ["Cron", "cron"]
@@ -72,7 +72,7 @@ class Cron(WallClockSchedule):
         return self.masks.warnings
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> ClockChangePolicy:
         """The behaviour in a gap and in a repeated hour."""
         return self.policy_over(REAL_TIME if self.masks.follows_clock else DEBIAN)
 

@@ -23,7 +23,7 @@ from itinerary.schedules.cron_fields import YEAR
 from itinerary.schedules.cron_parse import CronMasks
 from itinerary.schedules.days import YEAR_FIRST, day_words
 from itinerary.schedules.instants import DAY
-from itinerary.schedules.wallclock import Policy, Stretch, stretches
+from itinerary.schedules.wallclock import ClockChangePolicy, ReadingRange, stretches
 from itinerary.schedules.zones import UTC_NAME, Zone, ZoneSource
 
 __all__ = ["CronBatch"]
@@ -54,17 +54,19 @@ class CronBatch:
     """Five words a row, a bit for each year from 1899 on; None where no expression names a year."""
     on_the_minute: bool
     """Whether all expressions fire at second 0 alone."""
-    groups: tuple[tuple[Zone, Policy, Rows], ...]
+    groups: tuple[tuple[Zone, ClockChangePolicy, Rows], ...]
     _kept: dict[tuple[int, int], NDArray[np.bool_]] = field(default_factory=dict, repr=False, compare=False)
     """Which days of a short window match: those that were asked for last."""
 
     @classmethod
-    def compile(cls, expressions: Sequence[tuple[CronMasks, Policy, str | None]], zones: ZoneSource) -> CronBatch:
+    def compile(
+        cls, expressions: Sequence[tuple[CronMasks, ClockChangePolicy, str | None]], zones: ZoneSource
+    ) -> CronBatch:
         """The columns of many expressions."""
         masks = [masks for masks, _, _ in expressions]
         second, minute, hour, days, years, _, _ = zip(*masks, strict=True)
         date, month, weekday, either = zip(*days, strict=True)
-        rows_of: dict[tuple[str, Policy], list[int]] = {}
+        rows_of: dict[tuple[str, ClockChangePolicy], list[int]] = {}
         for row, (_, policy, tz) in enumerate(expressions):
             rows_of.setdefault((tz or UTC_NAME, policy), []).append(row)
         return cls(
@@ -92,14 +94,14 @@ class CronBatch:
             return found[0]
         return np.concatenate([rows for rows, _ in found]), np.concatenate([seconds for _, seconds in found])
 
-    def _layouts(self, start: int, end: int) -> dict[tuple[Stretch, ...], list[Rows]]:
+    def _layouts(self, start: int, end: int) -> dict[tuple[ReadingRange, ...], list[Rows]]:
         """Which rows share the same stretches of wall clock in this window."""
-        layouts: dict[tuple[Stretch, ...], list[Rows]] = {}
+        layouts: dict[tuple[ReadingRange, ...], list[Rows]] = {}
         for zone, policy, rows in self.groups:
             layouts.setdefault(tuple(stretches(zone, policy, start, end)), []).append(rows)
         return layouts
 
-    def _in_stretch(self, rows: Rows, stretch: Stretch, budget: Budget) -> Iterator[Found]:
+    def _in_stretch(self, rows: Rows, stretch: ReadingRange, budget: Budget) -> Iterator[Found]:
         first, last = stretch.low // DAY, (stretch.high - 1) // DAY
         days_at_once = max(_CELLS // len(rows), 1)
         if stretch.instant is None:
@@ -116,7 +118,7 @@ class CronBatch:
                 once = np.unique(matching)
                 yield once, np.full(len(once), stretch.instant, np.int64)
 
-    def _readings(self, rows: Rows, first: int, until: int, stretch: Stretch, budget: Budget) -> Found:
+    def _readings(self, rows: Rows, first: int, until: int, stretch: ReadingRange, budget: Budget) -> Found:
         """The matching readings of the days `[first, until)` within a stretch: rows and wall-clock seconds."""
         at, days = self._matching_days(rows, first, until)
         if not len(at):
@@ -157,7 +159,9 @@ class CronBatch:
             matching &= allowed & np.uint64(1) != 0
         return matching
 
-    def _matching_hours(self, rows: Rows, days: NDArray[np.int64], stretch: Stretch) -> tuple[Rows, NDArray[np.int64]]:
+    def _matching_hours(
+        self, rows: Rows, days: NDArray[np.int64], stretch: ReadingRange
+    ) -> tuple[Rows, NDArray[np.int64]]:
         """Hours since the epoch, on the wall clock."""
         first_day, first_hour = divmod(stretch.low // _HOUR, 24)
         last_day, last_hour = divmod((stretch.high - 1) // _HOUR, 24)
@@ -169,7 +173,7 @@ class CronBatch:
         counts = count_bits(hours)
         return np.repeat(rows, counts), np.repeat(days * 24, counts) + expand_bits(hours)
 
-    def _matching_times(self, rows: Rows, hours: NDArray[np.int64], stretch: Stretch, budget: Budget) -> Found:
+    def _matching_times(self, rows: Rows, hours: NDArray[np.int64], stretch: ReadingRange, budget: Budget) -> Found:
         first_hour, first_minute = divmod(stretch.low // 60, 60)
         last_hour, last_minute = divmod((stretch.high - 1) // 60, 60)
         minutes = self.minute[rows]

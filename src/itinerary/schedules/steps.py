@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from itinerary.schedules.base import INSTANTS_MAX, Budget, Found
 from itinerary.schedules.durations import Period
 from itinerary.schedules.instants import DAY, LATEST
-from itinerary.schedules.wallclock import Policy, instants_at, instants_of
+from itinerary.schedules.wallclock import ClockChangePolicy, instants_at, instants_of
 from itinerary.schedules.zones import Zone
 
 __all__ = ["CalendarBatch", "CalendarSteps", "SteadyBatch", "SteadySteps"]
@@ -89,7 +89,7 @@ class CalendarSteps(NamedTuple):
     period: Period
     times: int | None
     zone: Zone
-    policy: Policy
+    policy: ClockChangePolicy
     begins_at: int | None = None
     """The anchor's instant, where it was given as one: in a repeated hour its reading alone could mean another."""
 
@@ -144,7 +144,7 @@ class CalendarBatch:
     begins_at: Numbers
     """The instant of step 0, for the rows in `begun`; their other steps follow from step 1 on."""
     begun: NDArray[np.bool_]
-    groups: tuple[tuple[Zone, Policy, Numbers], ...]
+    groups: tuple[tuple[Zone, ClockChangePolicy, Numbers], ...]
 
     @classmethod
     def compile(cls, steps: Sequence[CalendarSteps]) -> CalendarBatch:
@@ -162,7 +162,7 @@ class CalendarBatch:
             ],
             np.int64,
         ).reshape(-1, 7)
-        rows_of: dict[tuple[Zone, Policy], list[int]] = {}
+        rows_of: dict[tuple[Zone, ClockChangePolicy], list[int]] = {}
         for row, step in enumerate(steps):
             rows_of.setdefault((step.zone, step.policy), []).append(row)
         groups = tuple((zone, policy, np.array(rows, np.int64)) for (zone, policy), rows in rows_of.items())

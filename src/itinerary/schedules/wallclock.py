@@ -31,10 +31,10 @@ from itinerary.schedules.zones import Zone
 __all__ = [
     "DEBIAN",
     "REAL_TIME",
+    "ClockChangePolicy",
     "Gap",
-    "Policy",
+    "ReadingRange",
     "Repeat",
-    "Stretch",
     "instant_of",
     "instants_at",
     "instants_of",
@@ -67,21 +67,21 @@ class Repeat(_Choice):
     BOTH = "both"
 
 
-class Policy(NamedTuple):
+class ClockChangePolicy(NamedTuple):
     """The treatment of gaps and of repeated readings."""
 
     gap: Gap
     repeat: Repeat
 
 
-DEBIAN: Final = Policy(Gap.RUN_AFTER, Repeat.FIRST)
+DEBIAN: Final = ClockChangePolicy(Gap.RUN_AFTER, Repeat.FIRST)
 """As Debian's cron treats fixed times: once in a night that lacks them, once in a night that has them twice."""
 
-REAL_TIME: Final = Policy(Gap.SKIP, Repeat.BOTH)
+REAL_TIME: Final = ClockChangePolicy(Gap.SKIP, Repeat.BOTH)
 """As Debian's cron treats wildcards: whatever the wall clock really shows, each time that it shows it."""
 
 
-class Stretch(NamedTuple):
+class ReadingRange(NamedTuple):
     """Readings `[low, high)` of a wall clock. Each is the instant `reading - offset`, or all of them are `instant`."""
 
     low: int
@@ -90,7 +90,7 @@ class Stretch(NamedTuple):
     instant: int | None = None
 
 
-def stretches(zone: Zone, policy: Policy, start: int, end: int) -> Iterator[Stretch]:
+def stretches(zone: Zone, policy: ClockChangePolicy, start: int, end: int) -> Iterator[ReadingRange]:
     """The wall clock of a UTC window `[start, end)`, in order of instants."""
     segment = bisect_right(zone.starts, start) - 1
     while segment < len(zone.starts) and zone.starts[segment] < end:
@@ -98,7 +98,7 @@ def stretches(zone: Zone, policy: Policy, start: int, end: int) -> Iterator[Stre
         segment += 1
 
 
-def _of_segment(zone: Zone, policy: Policy, segment: int, start: int, end: int) -> Iterator[Stretch]:
+def _of_segment(zone: Zone, policy: ClockChangePolicy, segment: int, start: int, end: int) -> Iterator[ReadingRange]:
     offset, begins_at = zone.offsets[segment], zone.starts[segment]
     low = max(start, begins_at) + offset
     high = min(end, zone.ends[segment]) + offset
@@ -111,17 +111,19 @@ def _of_segment(zone: Zone, policy: Policy, segment: int, start: int, end: int) 
         # The reading at the transition itself belongs to the gap's stretch, so that both together count once.
         low = begins_at + offset + 1
         if reached < (gap_high := min(low, limit)):
-            yield Stretch(reached, gap_high, offset, begins_at)
+            yield ReadingRange(reached, gap_high, offset, begins_at)
     if low < (high := min(high, limit)):
-        yield Stretch(low, high, offset)
+        yield ReadingRange(low, high, offset)
 
 
-def instants_of(zone: Zone, policy: Policy, readings: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+def instants_of(
+    zone: Zone, policy: ClockChangePolicy, readings: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     """The instants of many readings: positions in `readings`, and instants. Some come twice, some never."""
     if policy.repeat is Repeat.BOTH:
         # A reading that is missing has one instant under either policy, so it comes from the first alone.
-        first_at, firsts = instants_of(zone, Policy(policy.gap, Repeat.FIRST), readings)
-        second_at, seconds = instants_of(zone, Policy(Gap.SKIP, Repeat.SECOND), readings)
+        first_at, firsts = instants_of(zone, ClockChangePolicy(policy.gap, Repeat.FIRST), readings)
+        second_at, seconds = instants_of(zone, ClockChangePolicy(Gap.SKIP, Repeat.SECOND), readings)
         later = ~np.isin(second_at * 2**34 + seconds, first_at * 2**34 + firsts)
         return np.concatenate((first_at, second_at[later])), np.concatenate((firsts, seconds[later]))
     starts, offsets = zone.arrays()
@@ -141,11 +143,11 @@ def instants_of(zone: Zone, policy: Policy, readings: NDArray[np.int64]) -> tupl
     return np.arange(len(readings)), instants
 
 
-def instants_at(zone: Zone, policy: Policy, reading: int) -> list[int]:
+def instants_at(zone: Zone, policy: ClockChangePolicy, reading: int) -> list[int]:
     """The instants of one reading, ascending: none, one or two."""
     if policy.repeat is Repeat.BOTH:
-        first = instants_at(zone, Policy(policy.gap, Repeat.FIRST), reading)
-        last = instants_at(zone, Policy(Gap.SKIP, Repeat.SECOND), reading)
+        first = instants_at(zone, ClockChangePolicy(policy.gap, Repeat.FIRST), reading)
+        last = instants_at(zone, ClockChangePolicy(Gap.SKIP, Repeat.SECOND), reading)
         return sorted({*first, *last})
     if policy.repeat is Repeat.FIRST:
         segment = bisect_right(zone.latest_before, reading) - 1

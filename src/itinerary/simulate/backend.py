@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
-from itinerary.simulate.clock import StoreClock
+from itinerary.simulate.clock import SimulatedStoreClock
 from itinerary.simulate.processes import Process
 from itinerary.stores.engine import T, Work
 from itinerary.stores.memory import MemoryEngine, MemoryTransaction
@@ -48,14 +48,14 @@ class Looking(Protocol):
     def see(self, commit: Commit) -> None:
         """Check a commit directly after it is made."""
 
-    def hear(self, at: int, request: object, answer: object) -> None:
+    def handle(self, at: int, request: object, answer: object) -> None:
         """Check the answer to a request, also if the request changed no row."""
 
 
 class Backend(MemoryEngine):
     """The only database of a world."""
 
-    def __init__(self, clock: StoreClock) -> None:
+    def __init__(self, clock: SimulatedStoreClock) -> None:
         super().__init__(clock)
         self.clock = clock
         self.witness: Looking | None = None
@@ -91,7 +91,7 @@ class Backend(MemoryEngine):
                 for listener in list(self.listeners):
                     listener()
         if request is not None and self.witness is not None:
-            self.witness.hear(now, request, answer)
+            self.witness.handle(now, request, answer)
         return answer
 
     async def write(self, work: Work[T]) -> T:
@@ -103,8 +103,8 @@ class _Transaction(MemoryTransaction):
 
     has_told = False
 
-    def tell(self, topics: Collection[str]) -> None:
-        super().tell(topics)
+    def notify(self, topics: Collection[str]) -> None:
+        super().notify(topics)
         self.has_told = True
 
     def first_versions(self) -> dict[str, dict[Values, Any]]:

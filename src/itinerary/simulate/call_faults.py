@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-__all__ = ["CALM", "Fate", "Fates", "Fortune", "Lane", "Weather"]
+__all__ = ["CALM", "CallFate", "CallFates", "CallLane", "Fortune", "Weather"]
 
 
 class Fortune(StrEnum):
@@ -36,7 +36,7 @@ class Fortune(StrEnum):
     UNANSWERED = "unanswered"
 
 
-class Lane(StrEnum):
+class CallLane(StrEnum):
     """A kind of calls. A node has several connections, and one can hang while the others work."""
 
     HEARTBEATS = "heartbeats"
@@ -83,7 +83,7 @@ CALM: Final = Weather()
 _NEVER: Final = inf
 
 
-class Fate(NamedTuple):
+class CallFate(NamedTuple):
     """The outcome of one call, decided before the call is made. Times are in seconds."""
 
     fortune: Fortune
@@ -92,7 +92,7 @@ class Fate(NamedTuple):
     """The time since the arrival; for a late or unanswered call, since the caller made it."""
 
 
-class Fates:
+class CallFates:
     """The random choice of the outcome of each call."""
 
     def __init__(self, weather: Weather, dice: Random, hang_dice: Random | None = None) -> None:
@@ -115,7 +115,7 @@ class Fates:
         self._total = total
         assert total <= 1.0, "probabilities add up to one at most"
 
-    def throw(self) -> Fate:
+    def throw(self) -> CallFate:
         """Return the outcome of the next call."""
         random = self._dice.random
         weather = self.weather
@@ -127,18 +127,18 @@ class Fates:
         there = latency * random()
         fortune = self._fortune()
         if fortune is Fortune.FINE or fortune is Fortune.REPEATED:
-            return Fate(fortune, there, latency - there)
+            return CallFate(fortune, there, latency - there)
         if fortune is Fortune.LATE:
             gone_after = weather.patience * random()
-            return Fate(fortune, gone_after + weather.patience * 2 * random(), gone_after)
-        return Fate(fortune, there, weather.patience * random())
+            return CallFate(fortune, gone_after + weather.patience * 2 * random(), gone_after)
+        return CallFate(fortune, there, weather.patience * random())
 
-    def unanswered(self) -> Fate:
+    def unanswered(self) -> CallFate:
         """Return the outcome of a call that is never answered."""
         random, weather = self._hang_dice.random, self.weather
         point, deadline = random() * 3, weather.deadline
         arrives_after = _NEVER if point < 1 else weather.latency * random() if point < 2 else deadline * 2 * random()
-        return Fate(Fortune.UNANSWERED, arrives_after, deadline)
+        return CallFate(Fortune.UNANSWERED, arrives_after, deadline)
 
     def _fortune(self) -> Fortune:
         if self._total:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["NodeClock", "StoreClock", "microseconds"]
+__all__ = ["NodeClock", "SimulatedStoreClock", "microseconds"]
 
 _MILLION: Final = 1_000_000
 
@@ -23,7 +23,7 @@ def microseconds(seconds: float) -> int:
     return round(seconds * _MILLION)
 
 
-class StoreClock:
+class SimulatedStoreClock:
     """The store's time in microseconds since the epoch. This clock is authoritative."""
 
     def __init__(self, loop_time: Callable[[], float], begins_at: int) -> None:
@@ -42,7 +42,9 @@ class StoreClock:
 class NodeClock:
     """A `ports.Clock` with the error of one machine's clock."""
 
-    def __init__(self, store: StoreClock, loop_time: Callable[[], float], *, ahead: int = 0, drift: int = 0) -> None:
+    def __init__(
+        self, store: SimulatedStoreClock, loop_time: Callable[[], float], *, ahead: int = 0, drift: int = 0
+    ) -> None:
         self._store = store
         self._loop_time = loop_time
         self._ahead = ahead

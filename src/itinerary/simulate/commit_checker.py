@@ -23,13 +23,13 @@ from itinerary.model.policies import Overlap
 from itinerary.model.reasons import ReasonKind, read_reason
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TransitionRow
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
-from itinerary.model.writes import Change, Written
+from itinerary.model.writes import OwnerWrite, Written
 from itinerary.schedules import ZoneSource
 from itinerary.simulate.backend import Backend, Commit
 from itinerary.simulate.expectations import Expectations
 from itinerary.simulate.heartbeat_gaps import Silence
 from itinerary.simulate.processes import Process
-from itinerary.simulate.runs import Run
+from itinerary.simulate.runs import SimulatedRun
 from itinerary.simulate.store import Writing
 from itinerary.simulate.violations import Rule, Violations
 from itinerary.stores.ledger.claim import THE_ONE
@@ -111,7 +111,7 @@ class Witness:
 
     # -- events of the world -----------------------------------------------------------------------------------------
 
-    def began(self, run: Run) -> None:
+    def began(self, run: SimulatedRun) -> None:
         """Check a task that has really started."""
         attempt = run.attempt
         if attempt in self._launched:
@@ -345,7 +345,7 @@ class Witness:
     def _writing(self, commit: Commit, request: Writing, before: Mapping[Ref, OccurrenceRow | None]) -> None:
         """Check that each effective change comes from the owner, and is made only once."""
         touched = {after.ref for table in (TASKS, ATTEMPTS) for _, after in commit.changed(table) if after is not None}
-        by_ref: dict[Ref, list[Change]] = {}
+        by_ref: dict[Ref, list[OwnerWrite]] = {}
         for change in request.changes:
             by_ref.setdefault(change.ref, []).append(change)
         for ref, changes in by_ref.items():
@@ -368,7 +368,7 @@ class Witness:
                 )
                 self._add(Rule.STALE, message, commit.at)
 
-    def hear(self, at: int, request: object, answer: object) -> None:
+    def handle(self, at: int, request: object, answer: object) -> None:
         """Check that the store confirms no write of a node that has lost the occurrence."""
         if not isinstance(request, Writing) or not isinstance(answer, list):
             return

@@ -21,20 +21,20 @@ import msgspec
 
 from itinerary.model.settings import Settings
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.clock import StoreClock
+from itinerary.simulate.clock import SimulatedStoreClock
 from itinerary.simulate.heartbeat_gaps import Silence
-from itinerary.simulate.history import History
+from itinerary.simulate.history import EventHistory
 from itinerary.simulate.interference import Disturbances
 from itinerary.simulate.loop import VirtualLoop
 from itinerary.simulate.machines import Machine
 from itinerary.simulate.operators import People
-from itinerary.simulate.options import Trouble, TroubleKind
+from itinerary.simulate.options import ScheduledFault, TroubleKind
 from itinerary.simulate.processes import Process, ProcessState
 from itinerary.simulate.rng import dice_for
 from itinerary.simulate.store import Network
 from itinerary.simulate.violations import Rule, Violations
 
-__all__ = ["STANDING_STILL", "Scene", "Troubles"]
+__all__ = ["STANDING_STILL", "FaultContext", "FaultRunner"]
 
 STANDING_STILL: Final = (ProcessState.FROZEN, ProcessState.HELD_UP)
 _AT_ONCE: Final = 0.3
@@ -45,13 +45,13 @@ _LEAVE_FOR: Final = 5.0
 """Seconds after the grace period in which a node must record that it has left."""
 
 
-class Scene(msgspec.Struct):
+class FaultContext(msgspec.Struct):
     """The parts of the world that faults act on."""
 
     loop: VirtualLoop
-    clock: StoreClock
+    clock: SimulatedStoreClock
     network: Network
-    history: History
+    history: EventHistory
     disturbances: Disturbances
     silence: Silence
     people: People
@@ -62,15 +62,15 @@ class Scene(msgspec.Struct):
     """Called with a crashed process and the time of the crash."""
 
 
-class Troubles:
+class FaultRunner:
     """The component that starts and ends the faults."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: FaultContext) -> None:
         self._scene = scene
         self.machines: Sequence[Machine] = ()
         self.are_over = False
         """True when the world heals: no new faults."""
-        self._of_the_world: dict[TroubleKind, Callable[[Machine, Trouble], None]] = {
+        self._of_the_world: dict[TroubleKind, Callable[[Machine, ScheduledFault], None]] = {
             TroubleKind.OUTAGE: self._outage,
             TroubleKind.FULL: self._fill_the_disk,
             TroubleKind.SIGTERM: self._sigterm,
@@ -78,7 +78,7 @@ class Troubles:
             TroubleKind.CANCEL: self._cancel,
             TroubleKind.TRIGGER: self._trigger,
         }
-        self._of_a_process: dict[TroubleKind, Callable[[Machine, Process, Trouble], None]] = {
+        self._of_a_process: dict[TroubleKind, Callable[[Machine, Process, ScheduledFault], None]] = {
             TroubleKind.CRASH: self._crash_or_freeze,
             TroubleKind.FREEZE: self._crash_or_freeze,
             TroubleKind.HOLD_UP: self._held_up,
@@ -88,7 +88,7 @@ class Troubles:
         }
         """Faults that need a running process."""
 
-    def make(self, trouble: Trouble) -> None:
+    def make(self, trouble: ScheduledFault) -> None:
         """Start a fault."""
         if self.are_over:
             return
@@ -115,24 +115,24 @@ class Troubles:
             elif machine.process.state in STANDING_STILL:
                 self._scene.loop.thaw(machine.process)
 
-    def _until(self, trouble: Trouble) -> tuple[int, int]:
+    def _until(self, trouble: ScheduledFault) -> tuple[int, int]:
         """Return the start (now) and the end of a fault, by the store clock."""
         at = self._scene.clock()
         return at, at + round(trouble.lasts * SECOND)
 
     # -- the store ---------------------------------------------------------------------------------------------------
 
-    def _outage(self, _machine: Machine, trouble: Trouble) -> None:
+    def _outage(self, _machine: Machine, trouble: ScheduledFault) -> None:
         self._scene.network.is_down = True
         self._nobody_is_heard(trouble)
 
-    def _fill_the_disk(self, _machine: Machine, trouble: Trouble) -> None:
+    def _fill_the_disk(self, _machine: Machine, trouble: ScheduledFault) -> None:
         """Let the store refuse every write, also heartbeats: no node can prove that it is alive."""
         self._scene.network.happened[TroubleKind.FULL] += 1
         self._scene.network.is_full = True
         self._nobody_is_heard(trouble)
 
-    def _nobody_is_heard(self, trouble: Trouble) -> None:
+    def _nobody_is_heard(self, trouble: ScheduledFault) -> None:
         at, over_at = self._until(trouble)
         self._scene.silence.store_goes(at)
         self._scene.disturbances.note(at, over_at, None)
@@ -142,12 +142,12 @@ class Troubles:
         self._scene.network.is_down = self._scene.network.is_full = False
         self._scene.silence.store_is_back(self._scene.clock())
 
-    def _cut_off(self, _machine: Machine, process: Process, trouble: Trouble) -> None:
+    def _cut_off(self, _machine: Machine, process: Process, trouble: ScheduledFault) -> None:
         self._scene.disturbances.note(*self._until(trouble), process)
         self._scene.network.cut_off[process] = None
         self._scene.loop.call_later(trouble.lasts, self._scene.network.cut_off.pop, process, None)
 
-    def _hang(self, _machine: Machine, process: Process, trouble: Trouble) -> None:
+    def _hang(self, _machine: Machine, process: Process, trouble: ScheduledFault) -> None:
         """Let one connection of a node hang: calls of one kind get no answer for a while."""
         assert trouble.lane is not None, "a connection has a use"
         self._scene.network.happened[TroubleKind.HANG] += 1
@@ -156,13 +156,13 @@ class Troubles:
 
     # -- operators and clocks ----------------------------------------------------------------------------------------
 
-    def _cancel(self, _machine: Machine, _trouble: Trouble) -> None:
+    def _cancel(self, _machine: Machine, _trouble: ScheduledFault) -> None:
         self._scene.people.cancel()
 
-    def _trigger(self, _machine: Machine, _trouble: Trouble) -> None:
+    def _trigger(self, _machine: Machine, _trouble: ScheduledFault) -> None:
         self._scene.people.trigger(self._scene.clock())
 
-    def _jump(self, machine: Machine, trouble: Trouble) -> None:
+    def _jump(self, machine: Machine, trouble: ScheduledFault) -> None:
         at, then = self._until(trouble)
         machine.clock.jump(then - at)
         if machine.process is not None:
@@ -170,14 +170,14 @@ class Troubles:
 
     # -- processes ---------------------------------------------------------------------------------------------------
 
-    def _crash_or_freeze(self, machine: Machine, process: Process, trouble: Trouble) -> None:
+    def _crash_or_freeze(self, machine: Machine, process: Process, trouble: ScheduledFault) -> None:
         strike = partial(self._strike, machine, process, trouble)
         if trouble.in_a_call:
             self._scene.network.ambushes[process] = strike
         else:
             strike()
 
-    def _strike(self, machine: Machine, process: Process, trouble: Trouble) -> None:
+    def _strike(self, machine: Machine, process: Process, trouble: ScheduledFault) -> None:
         """Crash or freeze a process, unless it has ended or another fault has stopped it."""
         if machine.process is not process or process.state is not ProcessState.RUNNING or self.are_over:
             return
@@ -191,7 +191,7 @@ class Troubles:
             at_once = dice_for(self._scene.seed, "restarts at once", trouble.at).random() < _AT_ONCE
             machine.crash(0.0 if at_once else trouble.lasts)
 
-    def _held_up(self, _machine: Machine, process: Process, trouble: Trouble) -> None:
+    def _held_up(self, _machine: Machine, process: Process, trouble: ScheduledFault) -> None:
         self._scene.network.happened[TroubleKind.HOLD_UP] += 1
         self._stand_still(process, trouble.lasts, self._scene.loop.hold_up)
 
@@ -215,10 +215,10 @@ class Troubles:
 
     # -- signals -----------------------------------------------------------------------------------------------------
 
-    def _shutdown(self, machine: Machine, _process: Process, trouble: Trouble) -> None:
+    def _shutdown(self, machine: Machine, _process: Process, trouble: ScheduledFault) -> None:
         machine.ask_to_end(trouble.lasts)
 
-    def _sigterm(self, machine: Machine, trouble: Trouble) -> None:
+    def _sigterm(self, machine: Machine, trouble: ScheduledFault) -> None:
         """Send SIGTERM when the node has made `trouble.calls` calls, counted from now or from its next start."""
         aim = partial(self._count_down, machine, trouble, trouble.calls, trouble.again_after)
         process = machine.process
@@ -231,7 +231,7 @@ class Troubles:
             aim(process)
 
     def _count_down(
-        self, machine: Machine, trouble: Trouble, calls: int, again_after: int | None, process: Process
+        self, machine: Machine, trouble: ScheduledFault, calls: int, again_after: int | None, process: Process
     ) -> None:
         scene = self._scene
 

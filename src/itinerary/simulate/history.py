@@ -15,7 +15,7 @@ from hashlib import sha256
 from itinerary.stores.tables import ALL
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["History", "SimulatedLog", "moment", "row_lines"]
+__all__ = ["EventHistory", "SimulatedLog", "moment", "row_lines"]
 
 _ROWS_MAX = 1_000_000
 
@@ -28,7 +28,7 @@ def moment(elapsed: int) -> str:
     return f"{hours:02}:{minutes:02}:{seconds:02}.{micros:06}"
 
 
-class History:
+class EventHistory:
     """A list of events with their times. The text is built on request."""
 
     def __init__(self, loop_time: Callable[[], float]) -> None:
@@ -55,7 +55,7 @@ class History:
 class SimulatedLog:
     """A node's log that adds warnings and errors to the history."""
 
-    def __init__(self, history: History, who: str) -> None:
+    def __init__(self, history: EventHistory, who: str) -> None:
         self._history = history
         self._who = who
 

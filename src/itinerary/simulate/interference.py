@@ -11,18 +11,18 @@ class Disturbances:
     """Periods, by the store clock, in which a process was stopped or cut off, or its calls were slow or failed."""
 
     def __init__(self) -> None:
-        self._stretches: list[tuple[int, int | None, Process | None]] = []
+        self._segments: list[tuple[int, int | None, Process | None]] = []
         self._bewildered: list[tuple[int, int, Process]] = []
 
     def note(self, start: int, end: int | None, process: Process | None) -> None:
         """Add a period from `start` to `end` (None: no end). Without a process, it affects all processes."""
-        self._stretches.append((start, end, process))
+        self._segments.append((start, end, process))
 
     def hit(self, process: Process, start: int, end: int) -> bool:
         """True if a fault affected a process at some moment from `start` to `end`."""
         return any(
             begin <= end and (over is None or over >= start)
-            for begin, over, whom in self._stretches
+            for begin, over, whom in self._segments
             if whom is None or whom is process
         )
 

@@ -22,18 +22,18 @@ from itinerary.model.rows import NodeNumber
 from itinerary.ports import Clock, Executor, Store
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.clock import NodeClock, StoreClock
-from itinerary.simulate.history import History, SimulatedLog
+from itinerary.simulate.clock import NodeClock, SimulatedStoreClock
+from itinerary.simulate.history import EventHistory, SimulatedLog
 from itinerary.simulate.loop import VirtualLoop
 from itinerary.simulate.options import Options
 from itinerary.simulate.processes import Process, in_process
-from itinerary.simulate.records import Office, RecordsAtWork
-from itinerary.simulate.runs import RunLog
+from itinerary.simulate.records import RecordsAtWork, SimulatedHandlers
+from itinerary.simulate.runs import SimulatedRunLog
 from itinerary.simulate.store import Network, SimulatedStore
 from itinerary.simulate.tasks import Manners, SimulatedExecutor
 from itinerary.simulate.violations import Rule, Violations
 
-__all__ = ["Ground", "Life", "Machine", "NewLife", "Surroundings"]
+__all__ = ["Life", "Machine", "NewLife", "Surroundings", "WorldEnvironment"]
 
 _RESTART_AFTER: Final = 5.0
 """Seconds until the supervisor restarts a node that has ended."""
@@ -82,7 +82,7 @@ NewLife: TypeAlias = Callable[[Surroundings], Life]
 """A function that creates a node."""
 
 
-class Ground(msgspec.Struct):
+class WorldEnvironment(msgspec.Struct):
     """The environment that all machines of a world share."""
 
     options: Options
@@ -90,32 +90,32 @@ class Ground(msgspec.Struct):
     """The releases in this world, from the oldest to the newest."""
     new_life: NewLife
     loop: VirtualLoop
-    clock: StoreClock
+    clock: SimulatedStoreClock
     network: Network
-    history: History
-    log: RunLog
+    history: EventHistory
+    log: SimulatedRunLog
     manners: Manners
     violations: Violations
     is_hopeless: asyncio.Event
     """Set when a node has failed because of a bug. The simulation ends."""
     hold_up: Callable[[Process, float], None]
     """Stops the event loop of a process for some seconds."""
-    office: Office | None = None
+    office: SimulatedHandlers | None = None
     """The record scheduler of all nodes, if the world has one."""
 
 
 class Machine:
     """A machine that runs one process at a time."""
 
-    def __init__(self, name: str, ground: Ground) -> None:
+    def __init__(self, name: str, environment: WorldEnvironment) -> None:
         self.name = name
-        self.clock = NodeClock(ground.clock, ground.loop.time)
+        self.clock = NodeClock(environment.clock, environment.loop.time)
         self.process: Process | None = None
         self.is_up = True
         """True if the supervisor restarts the node after its end."""
-        self.zone_data = ground.zone_data[0]
+        self.zone_data = environment.zone_data[0]
         """The installed zone data. The next start of the node uses it."""
-        self._ground = ground
+        self._environment = environment
         self._node: Life | None = None
         self._records: RecordsAtWork | None = None
         self._is_ending = False
@@ -136,9 +136,9 @@ class Machine:
             return
         self._starts += 1
         process = self.process = Process(self.name, self._starts)
-        self._ground.history.note(process.incarnation, "boots")
+        self._environment.history.note(process.incarnation, "boots")
         with in_process(process):
-            self._lives.append(self._ground.loop.create_task(self._live(process)))
+            self._lives.append(self._environment.loop.create_task(self._live(process)))
         if self.at_boot is not None:
             at_boot, self.at_boot = self.at_boot, None
             at_boot(process)
@@ -152,14 +152,14 @@ class Machine:
         if self._node is not None and self.process is not None:
             self._down_for = down_for
             with in_process(self.process):
-                self._ground.loop.call_soon(self._shut_down, self.process, self._node)
+                self._environment.loop.call_soon(self._shut_down, self.process, self._node)
 
     def signal(self, down_for: float) -> None:
         """Send SIGTERM in any phase: start, work or shutdown. The restart follows `down_for` seconds after the end."""
         if self.process is not None:
             self._down_for = down_for
             with in_process(self.process):
-                self._ground.loop.call_soon(self._obey, self.process)
+                self._environment.loop.call_soon(self._obey, self.process)
 
     def _obey(self, process: Process) -> None:
         if self.process is not process:
@@ -173,9 +173,9 @@ class Machine:
         """Shut down a node whose process has received the signal."""
         self._is_ending = True
         if process.asked_to_end_at is None:
-            process.asked_to_end_at = self._ground.clock()
+            process.asked_to_end_at = self._environment.clock()
         if self._records is not None:
-            self._records.end(self._ground.options.settings.shutdown_grace_period / SECOND)
+            self._records.end(self._environment.options.settings.shutdown_grace_period / SECOND)
         node.shut_down()
 
     def restart_soon(self) -> None:
@@ -185,47 +185,49 @@ class Machine:
     def crash(self, down_for: float) -> None:
         """End the process at once, and restart the node after `down_for` seconds."""
         assert self.process is not None, "it runs"
-        self._ground.loop.crash(self.process)
+        self._environment.loop.crash(self.process)
         self.process = self._node = None
-        self._ground.loop.call_later(down_for, self.boot)
+        self._environment.loop.call_later(down_for, self.boot)
 
     async def _live(self, process: Process) -> None:
         """Run a node from its start to its end."""
-        ground = self._ground
-        executor = SimulatedExecutor(process, ground.manners, ground.log, ground.clock, ground.history, ground.hold_up)
-        store = SimulatedStore(ground.network, process, ground.options.settings.node_heartbeat_interval)
+        environment = self._environment
+        executor = SimulatedExecutor(
+            process, environment.manners, environment.log, environment.clock, environment.history, environment.hold_up
+        )
+        store = SimulatedStore(environment.network, process, environment.options.settings.node_heartbeat_interval)
         surroundings = Surroundings(
             store,
             self.name,
             process.incarnation,
             self.clock,
             executor,
-            ground.options,
-            SimulatedLog(ground.history, process.incarnation),
+            environment.options,
+            SimulatedLog(environment.history, process.incarnation),
             self.zone_data,
             _about(process),
             self._is_gone,
         )
         try:
-            node = ground.new_life(surroundings)
+            node = environment.new_life(surroundings)
             await self._start(node, store)
             self._node, self._is_ending = node, False
             await self._run(node, surroundings, process)
-            ground.history.note(process.incarnation, "ends")
+            environment.history.note(process.incarnation, "ends")
         except asyncio.CancelledError:
-            ground.history.note(process.incarnation, "ends", "at a signal")
+            environment.history.note(process.incarnation, "ends", "at a signal")
         except Exception as error:  # noqa: BLE001 - the node ends here, and the history has the error
             self._gives_up(process, error)
         finally:
             if process.is_running:
                 await executor.close()
                 self._ended(process)
-                if ground.office is not None:  # ends leftovers such as a cancelled handler
-                    ground.loop.crash(process)
+                if environment.office is not None:  # ends leftovers such as a cancelled handler
+                    environment.loop.crash(process)
 
     async def _run(self, node: Life, around: Surroundings, process: Process) -> None:
         """Run a node and its record scheduler, as `node.thread` does. If one fails, both end."""
-        office = self._ground.office
+        office = self._environment.office
         if office is None:
             self._records = None
             await node.run()
@@ -237,7 +239,7 @@ class Machine:
             await asyncio.wait([main, desk], return_when=asyncio.FIRST_COMPLETED)
             if desk.done():
                 desk.result()  # the record scheduler never returns, so this raises
-            await records.end(self._ground.options.settings.shutdown_grace_period / SECOND)
+            await records.end(self._environment.options.settings.shutdown_grace_period / SECOND)
             await main
         finally:
             for part in (main, desk):
@@ -259,17 +261,17 @@ class Machine:
         return said.get("machine") == self.name and self.process is not None and about != _about(self.process)
 
     def _gives_up(self, process: Process, error: Exception) -> None:
-        ground = self._ground
-        ground.history.note(process.incarnation, "gives up", f"{type(error).__name__}: {error}")
+        environment = self._environment
+        environment.history.note(process.incarnation, "gives up", f"{type(error).__name__}: {error}")
         for cause in _causes(error):
             if not isinstance(cause, StoreError):
-                ground.is_hopeless.set()
-                ground.violations.add(Rule.QUIET, f"{process.incarnation} failed: {cause!r}", ground.clock())
+                environment.is_hopeless.set()
+                environment.violations.add(Rule.QUIET, f"{process.incarnation} failed: {cause!r}", environment.clock())
 
     def _ended(self, process: Process) -> None:
         if self.process is process:
             self.process = self._node = None
-            self._ground.loop.call_later(self._down_for, self.boot, context=self._ground.network.context)
+            self._environment.loop.call_later(self._down_for, self.boot, context=self._environment.network.context)
             self._down_for = _RESTART_AFTER
 
 

@@ -12,12 +12,12 @@ from itinerary.model.codec import to_json
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import EntryKind, JobNumber, JobRow, Key
 from itinerary.model.states import FINAL
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.writes import Cancellation, Wanted
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.model.writes import CancelRequest, ClaimRequest
 from itinerary.schedules import ZoneData
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.expectations import Expectations
-from itinerary.simulate.history import History
+from itinerary.simulate.history import EventHistory
 from itinerary.simulate.jobs import SimulatedJob
 from itinerary.simulate.rng import one_of
 from itinerary.stores import ledger
@@ -30,7 +30,7 @@ class People:
     """The operators. Their calls reach the store directly, without the simulated network."""
 
     def __init__(
-        self, backend: Backend, expectations: Expectations, dice: Random, history: History, zone_data: ZoneData
+        self, backend: Backend, expectations: Expectations, dice: Random, history: EventHistory, zone_data: ZoneData
     ) -> None:
         self._backend, self._expectations, self._zone_data = backend, expectations, zone_data
         self._dice = dice
@@ -44,14 +44,14 @@ class People:
         if rows:
             ref = one_of(self._dice, rows).ref
             self._history.note("people", "cancel", f"occurrence {ref}")
-            self._backend.commit(lambda tx: ledger.control(tx, None, [Cancellation(ref, "people: it was to be")]))
+            self._backend.commit(lambda tx: ledger.control(tx, None, [CancelRequest(ref, "people: it was to be")]))
 
     def trigger(self, now: int) -> None:
         """Trigger a random job."""
         job = one_of(self._dice, list(self._backend.rows(JOBS).values()))
         self._triggers += 1
         instant = now // 1_000_000 * 1_000_000
-        wanted = Wanted(Key(instant, job.number, Kind.TRIGGER, f"request {self._triggers}"), job.version, instant)
+        wanted = ClaimRequest(Key(instant, job.number, Kind.TRIGGER, f"request {self._triggers}"), job.version, instant)
         self._history.note("people", "trigger", job.name)
         self._backend.commit(lambda tx: ledger.claim(tx, None, None, [wanted]))
 
@@ -61,14 +61,18 @@ class People:
         """Pause a job. Return False if it is already paused."""
         if self._job(name).number in self._paused:
             return False
-        entered = self._enter(NewEntry(job=name, kind=EntryKind.PAUSE, request=self._request(), by="people"))
+        entered = self._enter(
+            TimelineEntryRequest(job=name, kind=EntryKind.PAUSE, request=self._request(), by="people")
+        )
         self._paused.add(entered.job)
         self._expectations.paused(entered.job, entered.effective_from)
         return True
 
     def resume(self, name: str) -> None:
         """Resume a job."""
-        entered = self._enter(NewEntry(job=name, kind=EntryKind.RESUME, request=self._request(), by="people"))
+        entered = self._enter(
+            TimelineEntryRequest(job=name, kind=EntryKind.RESUME, request=self._request(), by="people")
+        )
         self._paused.discard(entered.job)
         self._expectations.resumed(entered.job, entered.effective_from)
 
@@ -81,7 +85,7 @@ class People:
             ends_at: The end of the day.
         """
         entered = self._enter(
-            NewEntry(
+            TimelineEntryRequest(
                 job=job.name,
                 kind=EntryKind.VERSION,
                 request=self._request(),
@@ -102,10 +106,10 @@ class People:
         self._entries += 1
         return f"change {self._entries}"
 
-    def _enter(self, entry: NewEntry, zones: Collection[str] = ()) -> Entered:
+    def _enter(self, entry: TimelineEntryRequest, zones: Collection[str] = ()) -> EntryAccepted:
         self._history.note("people", str(entry.kind), entry.job)
         timeline = Timeline.of(self._backend.rows(ENTRIES).values(), self._backend.rows(JOBS).values())
         new = lacking_entries(timeline.zones, self._zone_data, zones, by="people", revision=timeline.revision)
         *_, entered = self._backend.commit(lambda tx: ledger.amend(tx, [*new, entry], judge_by(timeline)))
-        assert isinstance(entered, Entered), f"{entry} was denied: {entered}"
+        assert isinstance(entered, EntryAccepted), f"{entry} was denied: {entered}"
         return entered

@@ -20,7 +20,7 @@ from itinerary.model.job import JsonObject
 from itinerary.model.settings import Settings
 from itinerary.schedules import Zone, from_json, packaged_zone
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.call_faults import Lane, Weather
+from itinerary.simulate.call_faults import CallLane, Weather
 from itinerary.simulate.jobs import (
     ZONES,
     SimulatedJob,
@@ -38,7 +38,7 @@ __all__ = [
     "ChangeKind",
     "JobChange",
     "Options",
-    "Trouble",
+    "ScheduledFault",
     "TroubleKind",
     "Upgrade",
     "ZoneRelease",
@@ -95,7 +95,7 @@ _RARER: Final = (TroubleKind.HANG, TroubleKind.FULL, TroubleKind.HOLD_UP, Troubl
 _USUAL: Final = tuple(kind for kind in TroubleKind if kind not in _RARER)
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class ScheduledFault(msgspec.Struct, frozen=True):
     """A fault or an operator's action at a time."""
 
     at: float
@@ -106,7 +106,7 @@ class Trouble(msgspec.Struct, frozen=True):
     """The duration in seconds; for a jump, the distance."""
     in_a_call: bool = False
     """True if the fault waits for the node's next call. An idle node would hardly be affected."""
-    lane: Lane | None = None
+    lane: CallLane | None = None
     """For a hanging connection: the kind of its calls."""
     calls: int = 0
     """For a SIGTERM: the number of calls that the node makes before it."""
@@ -182,7 +182,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     settings: Settings
     weather: Weather
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[ScheduledFault, ...]
     jobs: tuple[SimulatedJob, ...]
     changes: tuple[JobChange, ...]
     releases: tuple[ZoneRelease, ...] = (ZoneRelease("2026a"),)
@@ -318,7 +318,9 @@ def _weather_of(seed: int, scale: int, settings: Settings, *, has_rarer: bool) -
     return msgspec.structs.replace(weather, unanswered=rate, deadline=deadline)
 
 
-def _all_troubles(seed: int, nodes: int, settings: Settings, lasts: float, *, has_rarer: bool) -> tuple[Trouble, ...]:
+def _all_troubles(
+    seed: int, nodes: int, settings: Settings, lasts: float, *, has_rarer: bool
+) -> tuple[ScheduledFault, ...]:
     """Return the usual faults, and rarer faults from a separate random generator."""
     usual = _troubles(dice_for(seed, "troubles"), nodes, settings, lasts)
     if not has_rarer:
@@ -327,16 +329,16 @@ def _all_troubles(seed: int, nodes: int, settings: Settings, lasts: float, *, ha
     return tuple(sorted([*usual, *rarer], key=lambda trouble: trouble.at))
 
 
-def _rarer_troubles(dice: Random, nodes: int, settings: Settings, lasts: float) -> list[Trouble]:
+def _rarer_troubles(dice: Random, nodes: int, settings: Settings, lasts: float) -> list[ScheduledFault]:
     kinds = many_of(dice, _RARER, _RARE)
     count = one_of(dice, (1, 3, 8)) if kinds else 0
     return [
-        Trouble(
+        ScheduledFault(
             dice.random() * lasts * 0.9,
             kind := one_of(dice, kinds),
             int(dice.random() * nodes),
             _duration(dice, kind, settings),
-            lane=one_of(dice, tuple(Lane)) if kind is TroubleKind.HANG else None,
+            lane=one_of(dice, tuple(CallLane)) if kind is TroubleKind.HANG else None,
             calls=int(spread(dice, 1.0, 40.0)) - 1,
             again_after=int(spread(dice, 1.0, 20.0)) - 1 if dice.random() < 0.4 else None,
             in_start=dice.random() < 0.5,
@@ -345,11 +347,11 @@ def _rarer_troubles(dice: Random, nodes: int, settings: Settings, lasts: float) 
     ]
 
 
-def _troubles(dice: Random, nodes: int, settings: Settings, lasts: float) -> tuple[Trouble, ...]:
+def _troubles(dice: Random, nodes: int, settings: Settings, lasts: float) -> tuple[ScheduledFault, ...]:
     kinds = many_of(dice, _USUAL)
     count = one_of(dice, (2, 5, 10, 20)) if kinds else 0
     drawn = [
-        Trouble(
+        ScheduledFault(
             dice.random() * lasts * 0.9,
             kind := one_of(dice, kinds),
             int(dice.random() * nodes),

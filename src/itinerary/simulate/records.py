@@ -26,23 +26,32 @@ from itinerary.errors import StoreError
 from itinerary.model.rows import NodeNumber
 from itinerary.model.writes import Refusal
 from itinerary.ports import Clock, Store
-from itinerary.records.batches import Batch, Record
+from itinerary.records.batches import Record, RecordBatch
 from itinerary.records.cycle import Cycle
 from itinerary.records.declaration import DeskDeclaration
-from itinerary.records.environment import Ground
+from itinerary.records.environment import RecordsEnvironment
 from itinerary.records.event_types import ANY_CHECK, produced
 from itinerary.records.service import RecordsService
 from itinerary.records.settings import DeskSettings
-from itinerary.records.worker import Clerk
+from itinerary.records.worker import RecordWorker
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.clock import StoreClock
-from itinerary.simulate.history import History
+from itinerary.simulate.clock import SimulatedStoreClock
+from itinerary.simulate.history import EventHistory
 from itinerary.simulate.processes import Process
 from itinerary.simulate.rng import dice_for, one_of, spread
 from itinerary.stores import ledger
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["DESK", "Ending", "Handled", "Office", "RecordsAtWork", "Said", "SimulatedDesk", "draw_desk"]
+__all__ = [
+    "DESK",
+    "Handled",
+    "HandlerEnd",
+    "ProducedEvent",
+    "RecordsAtWork",
+    "SimulatedDesk",
+    "SimulatedHandlers",
+    "draw_desk",
+]
 
 DESK: Final = "folio"
 _LONGEST: Final = 7_200.0
@@ -51,7 +60,7 @@ _HEALED: Final = 0.01
 """The duration of a handler when the world heals, in seconds."""
 
 
-class Said(msgspec.Struct, frozen=True):
+class ProducedEvent(msgspec.Struct, frozen=True):
     """A producer's event for a record, at a time."""
 
     at: float
@@ -81,7 +90,7 @@ class SimulatedDesk(msgspec.Struct, frozen=True, kw_only=True):
     """The shortest and the longest duration of a handler, in seconds."""
     fails: float
     """The probability that a handler raises."""
-    said: tuple[Said, ...]
+    said: tuple[ProducedEvent, ...]
 
     def __str__(self) -> str:
         """Return the record scheduler as one line."""
@@ -115,7 +124,7 @@ def draw_desk(dice: Random, heartbeat: float, begins_at: int, lasts: float) -> S
         handler_timeout=round(heartbeat * SECOND * spread(dice, 1.0, 20.0)),
     )
     partitions = [f"hotel-{number}" for number in range(one_of(dice, (1, 2, 5)))]
-    said: list[Said] = []
+    said: list[ProducedEvent] = []
     for number in range(one_of(dice, (5, 15, 40))):
         said += _life_of(dice, f"F-{number}", one_of(dice, partitions), begins_at, lasts)
     return SimulatedDesk(
@@ -127,14 +136,14 @@ def draw_desk(dice: Random, heartbeat: float, begins_at: int, lasts: float) -> S
     )
 
 
-def _life_of(dice: Random, record: str, partition: str, begins_at: int, lasts: float) -> list[Said]:
+def _life_of(dice: Random, record: str, partition: str, begins_at: int, lasts: float) -> list[ProducedEvent]:
     """Return the events of one record: creation, callbacks, a verification, completion."""
     at = dice.random() * lasts * 0.7
 
-    def said(kind: str, number: int, after: float, **times: float) -> Said:
+    def said(kind: str, number: int, after: float, **times: float) -> ProducedEvent:
         fields = {name: begins_at + round(seconds * SECOND) for name, seconds in times.items()}
         repeats = one_of(dice, (1, 1, 2))
-        return Said(at + after, kind, record, partition, f"{kind}/{record}/{number}", fields, repeats)
+        return ProducedEvent(at + after, kind, record, partition, f"{kind}/{record}/{number}", fields, repeats)
 
     found = [said("RecordCreated", 0, 0.0)]
     found += [
@@ -148,7 +157,7 @@ def _life_of(dice: Random, record: str, partition: str, begins_at: int, lasts: f
     return found
 
 
-class Ending(StrEnum):
+class HandlerEnd(StrEnum):
     """The end of a handler."""
 
     RETURNED = "returned"
@@ -162,18 +171,18 @@ class Handled:
 
     __slots__ = ("attempt", "batch", "began_at", "ending", "partition", "process", "records")
 
-    def __init__(self, batch: Batch, process: Process, began_at: int) -> None:
+    def __init__(self, batch: RecordBatch, process: Process, began_at: int) -> None:
         self.batch, self.partition, self.attempt = batch.id, batch.partition, batch.attempt
         self.records = tuple((record.id, record.times_queued) for record in batch)
         self.process, self.began_at = process, began_at
-        self.ending: Ending | None = None
+        self.ending: HandlerEnd | None = None
         """The end of the handler. None: its process crashed, or it still runs."""
 
 
-class Office:
+class SimulatedHandlers:
     """The handlers of a world, and their log."""
 
-    def __init__(self, seed: int, desk: SimulatedDesk, clock: StoreClock, history: History) -> None:
+    def __init__(self, seed: int, desk: SimulatedDesk, clock: SimulatedStoreClock, history: EventHistory) -> None:
         self._seed, self.desk, self._clock, self._history = seed, desk, clock, history
         self.handled: list[Handled] = []
         self.is_healing = False
@@ -181,7 +190,7 @@ class Office:
     def at_work(self, store: Store, node: NodeNumber, clock: Clock, log: Any, process: Process) -> RecordsAtWork:
         """Return the record scheduler of one node."""
 
-        async def work(batch: Batch) -> None:
+        async def work(batch: RecordBatch) -> None:
             await self._work(batch, process)
 
         async def verify(record: Record) -> str:
@@ -190,10 +199,10 @@ class Office:
         declared = DeskDeclaration(DESK, self.desk.settings, partition_by="hotel")
         declared.set_handler(work)
         declared.set_verification(ANY_CHECK, verify)
-        clerk = Clerk(declared, Ground(store, node, clock, log, call=_called))
-        return RecordsAtWork(clerk, RecordsService(store, log, [clerk]), self.desk.cycle_every)
+        worker = RecordWorker(declared, RecordsEnvironment(store, node, clock, log, call=_called))
+        return RecordsAtWork(worker, RecordsService(store, log, [worker]), self.desk.cycle_every)
 
-    async def _work(self, batch: Batch, process: Process) -> None:
+    async def _work(self, batch: RecordBatch, process: Process) -> None:
         handled = Handled(batch, process, self._clock())
         self.handled.append(handled)
         self._history.note(process.incarnation, "handles", f"batch {batch.id} attempt {batch.attempt}")
@@ -202,19 +211,19 @@ class Office:
         try:
             await asyncio.sleep(_HEALED if self.is_healing else takes)
         except asyncio.CancelledError:
-            handled.ending = Ending.CANCELLED
+            handled.ending = HandlerEnd.CANCELLED
             raise
         if fails and not self.is_healing:
-            handled.ending = Ending.RAISED
+            handled.ending = HandlerEnd.RAISED
             raise ValueError("it was to be")
-        handled.ending = Ending.RETURNED
+        handled.ending = HandlerEnd.RETURNED
 
 
 class RecordsAtWork:
     """The record scheduler of one node, from its start to its end."""
 
-    def __init__(self, clerk: Clerk, service: RecordsService, cycle_every: float) -> None:
-        self._clerk, self._service, self._cycle_every = clerk, service, cycle_every
+    def __init__(self, worker: RecordWorker, service: RecordsService, cycle_every: float) -> None:
+        self._worker, self._service, self._cycle_every = worker, service, cycle_every
         self._end: asyncio.Task[list[str]] | None = None
 
     async def run(self) -> None:
@@ -229,7 +238,7 @@ class RecordsAtWork:
             await asyncio.sleep(self._cycle_every)
             for cycle in Cycle:
                 with suppress(StoreError):  # a real occurrence would fail
-                    await self._clerk.tick(cycle)
+                    await self._worker.tick(cycle)
 
     def end(self, grace: float) -> asyncio.Task[list[str]]:
         """Let the handlers finish and release the partitions. Later calls return the same task."""

@@ -13,10 +13,10 @@ from itinerary.model.attempts import AttemptKey
 from itinerary.model.rows import Key
 from itinerary.simulate.processes import Process
 
-__all__ = ["Ending", "Run", "RunLog"]
+__all__ = ["SimulatedEnd", "SimulatedRun", "SimulatedRunLog"]
 
 
-class Ending(StrEnum):
+class SimulatedEnd(StrEnum):
     """The real end of a run."""
 
     SUCCEEDED = "succeeded"
@@ -27,7 +27,7 @@ class Ending(StrEnum):
     """The process crashed."""
 
 
-class Run:
+class SimulatedRun:
     """An attempt that really started."""
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Run:
         self.allowed_at = began_at
         """The time of the commit that allowed the attempt. The node may lose the occurrence before `began_at`."""
         self.ended_at: int | None = None
-        self.ending: Ending | None = None
+        self.ending: SimulatedEnd | None = None
         self.asked_at: int | None = None
         """The time of the node's stop request. The attempt is then stored as stopped, whenever it ends."""
         self.given_up_at: int | None = None
@@ -71,22 +71,22 @@ class Run:
         return f"<run of {self.name} by {self.process.incarnation}>"
 
 
-class RunLog:
+class SimulatedRunLog:
     """The runs of a world, in the order of their starts."""
 
-    def __init__(self, hear: Callable[[Run], None] = lambda _: None) -> None:
-        self._hear = hear
+    def __init__(self, handle: Callable[[SimulatedRun], None] = lambda _: None) -> None:
+        self._handle = handle
         """Called with each run at its start."""
-        self.runs: list[Run] = []
-        self.by_attempt: dict[AttemptKey, list[Run]] = {}
+        self.runs: list[SimulatedRun] = []
+        self.by_attempt: dict[AttemptKey, list[SimulatedRun]] = {}
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: SimulatedRun) -> None:
         """Add a run that has started."""
         self.runs.append(run)
         self.by_attempt.setdefault(run.attempt, []).append(run)
-        self._hear(run)
+        self._handle(run)
 
-    def end(self, run: Run, at: int, ending: Ending) -> None:
+    def end(self, run: SimulatedRun, at: int, ending: SimulatedEnd) -> None:
         """Record the end of a run."""
         assert run.ending is None, f"{run} ends once"
         run.ended_at, run.ending = at, ending

@@ -25,12 +25,12 @@ from typing import Any, Final
 from itinerary.errors import StoreError, StoreFull, StoreUnavailable
 from itinerary.model.events import Lease, NewEvent
 from itinerary.model.rows import NodeNumber
-from itinerary.model.writes import Change, Intervention, Refusal, Refused, Written
+from itinerary.model.writes import OwnerWrite, Refusal, Refused, TakeoverWrite, Written
 from itinerary.runtime.store_retry import FIRST_WAIT
 from itinerary.simulate.backend import Backend
-from itinerary.simulate.call_faults import Fate, Fates, Fortune, Lane
+from itinerary.simulate.call_faults import CallFate, CallFates, CallLane, Fortune
 from itinerary.simulate.clock import microseconds
-from itinerary.simulate.history import History
+from itinerary.simulate.history import EventHistory
 from itinerary.simulate.interference import Disturbances
 from itinerary.simulate.processes import Process, ProcessState, outside
 from itinerary.stores.engine import Engine, T, Work
@@ -40,7 +40,7 @@ __all__ = ["Appending", "Network", "SimulatedEngine", "SimulatedStore", "Writing
 
 _REQUEST: Final[ContextVar[object]] = ContextVar("_REQUEST", default=None)
 """The current request to the store, for the commit checker."""
-_LANE: Final[ContextVar[Lane | None]] = ContextVar("_LANE", default=None)
+_LANE: Final[ContextVar[CallLane | None]] = ContextVar("_LANE", default=None)
 """The kind of the current call."""
 
 
@@ -49,7 +49,7 @@ class Writing:
 
     __slots__ = ("changes", "owner")
 
-    def __init__(self, owner: NodeNumber, changes: Sequence[Change]) -> None:
+    def __init__(self, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> None:
         self.owner = owner
         self.changes = changes
 
@@ -74,7 +74,7 @@ class Taking:
 class Network:
     """The network between all processes and the database."""
 
-    def __init__(self, backend: Backend, fates: Fates, history: History, disturbances: Disturbances) -> None:
+    def __init__(self, backend: Backend, fates: CallFates, history: EventHistory, disturbances: Disturbances) -> None:
         self.backend = backend
         self.fates = fates
         self.history = history
@@ -83,7 +83,7 @@ class Network:
         """True in an outage: the database answers no call."""
         self.cut_off: dict[Process, None] = {}
         """Processes whose calls do not arrive."""
-        self.stuck: dict[Process, Lane] = {}
+        self.stuck: dict[Process, CallLane] = {}
         """Processes with a hanging connection, and the kind of calls that are never answered."""
         self.is_full = False
         """True if the disk is full: the database refuses every write."""
@@ -107,7 +107,7 @@ class _Call:
     __slots__ = ("answer", "fate", "is_read", "loop", "network", "process", "request", "work")
 
     def __init__(
-        self, network: Network, process: Process, work: Work[Any], fate: Fate, *, is_read: bool = False
+        self, network: Network, process: Process, work: Work[Any], fate: CallFate, *, is_read: bool = False
     ) -> None:
         self.network = network
         self.process = process
@@ -281,7 +281,7 @@ def _said(variable: ContextVar[Any], value: object) -> Iterator[None]:
         variable.set(before)
 
 
-def _on_lane(lane: Lane, name: str) -> Any:
+def _on_lane(lane: CallLane, name: str) -> Any:
     """Return a store method with a kind of calls. Each call looks it up again, since a mutant may replace it."""
 
     async def call(self: SimulatedStore, *args: Any, **options: Any) -> Any:
@@ -304,29 +304,29 @@ class SimulatedStore(EngineStore):
         self._network, self._process, self._longest_wait = network, process, longest_wait
         self._wait = microseconds(FIRST_WAIT)
 
-    beat = _on_lane(Lane.HEARTBEATS, "beat")
-    claim = _on_lane(Lane.STARTS, "claim")
-    start = _on_lane(Lane.STARTS, "start")
-    begin = _on_lane(Lane.STARTS, "begin")
-    begin_sweep = _on_lane(Lane.SWEEPS, "begin_sweep")
-    advance_sweep = _on_lane(Lane.SWEEPS, "advance_sweep")
-    read = _on_lane(Lane.READS, "read")
-    lease = _on_lane(Lane.RECORDS, "lease")
+    beat = _on_lane(CallLane.HEARTBEATS, "beat")
+    claim = _on_lane(CallLane.STARTS, "claim")
+    start = _on_lane(CallLane.STARTS, "start")
+    begin = _on_lane(CallLane.STARTS, "begin")
+    begin_sweep = _on_lane(CallLane.SWEEPS, "begin_sweep")
+    advance_sweep = _on_lane(CallLane.SWEEPS, "advance_sweep")
+    read = _on_lane(CallLane.READS, "read")
+    lease = _on_lane(CallLane.RECORDS, "lease")
 
-    async def intervene(self, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
-        with _said(_REQUEST, Taking()), _said(_LANE, Lane.TAKEOVERS):
+    async def intervene(self, by: NodeNumber, interventions: Sequence[TakeoverWrite]) -> list[Written | Refused]:
+        with _said(_REQUEST, Taking()), _said(_LANE, CallLane.TAKEOVERS):
             return await super().intervene(by, interventions)
 
     async def append(
         self, stream: str, partition: str, events: Sequence[NewEvent], lease: Lease | None = None
     ) -> list[int] | Refusal:
         request = None if lease is None else Appending(stream, lease)
-        with _said(_REQUEST, request), _said(_LANE, Lane.RECORDS):
+        with _said(_REQUEST, request), _said(_LANE, CallLane.RECORDS):
             return await super().append(stream, partition, events, lease)
 
-    async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
+    async def write(self, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> list[Written | Refused]:
         try:
-            with _said(_REQUEST, Writing(owner, changes)), _said(_LANE, Lane.RESULTS):
+            with _said(_REQUEST, Writing(owner, changes)), _said(_LANE, CallLane.RESULTS):
                 answer = await super().write(owner, changes)
         except (StoreUnavailable, StoreFull):
             now = self._network.backend.clock()

@@ -20,10 +20,10 @@ from typing import Protocol
 import msgspec
 
 from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped, Succeeded
-from itinerary.simulate.clock import StoreClock
-from itinerary.simulate.history import History
+from itinerary.simulate.clock import SimulatedStoreClock
+from itinerary.simulate.history import EventHistory
 from itinerary.simulate.processes import Process, ProcessState, in_process, thread_of
-from itinerary.simulate.runs import Ending, Run, RunLog
+from itinerary.simulate.runs import SimulatedEnd, SimulatedRun, SimulatedRunLog
 
 __all__ = ["Behaviour", "Manners", "SimulatedExecutor", "result_of"]
 
@@ -58,7 +58,7 @@ class _Work:
 
     __slots__ = ("behaviour", "is_over", "run", "timer", "was_called")
 
-    def __init__(self, run: Run, behaviour: Behaviour) -> None:
+    def __init__(self, run: SimulatedRun, behaviour: Behaviour) -> None:
         self.run = run
         self.behaviour = behaviour
         self.was_called = False
@@ -74,9 +74,9 @@ class SimulatedExecutor:
         self,
         process: Process,
         manners: Manners,
-        log: RunLog,
-        clock: StoreClock,
-        history: History,
+        log: SimulatedRunLog,
+        clock: SimulatedStoreClock,
+        history: EventHistory,
         hold_up: Callable[[Process, float], None] = lambda _process, _seconds: None,
     ) -> None:
         """Create an executor. `hold_up` stops the event loop of a process for some seconds."""
@@ -97,7 +97,7 @@ class SimulatedExecutor:
     async def close(self) -> None:
         for work in list(self._works.values()):
             if work.was_called:
-                self._end(work, Ending.STOPPED, None if work.is_over else Stopped(abandoned=True))
+                self._end(work, SimulatedEnd.STOPPED, None if work.is_over else Stopped(abandoned=True))
             else:
                 self._take_back(work)
 
@@ -105,7 +105,7 @@ class SimulatedExecutor:
         loop = asyncio.get_running_loop()
         for assignment in assignments:
             facts, behaviour = assignment.facts, self._manners.behaviour(assignment)
-            run = Run(assignment.key, facts.job, facts.task, facts.key, self._process, self._clock())
+            run = SimulatedRun(assignment.key, facts.job, facts.task, facts.key, self._process, self._clock())
             work = _Work(run, behaviour)
             self._works[assignment.key] = work
             if behaviour.called_after:
@@ -131,7 +131,7 @@ class SimulatedExecutor:
         work.timer.cancel()
         del self._works[work.run.attempt]
         self._note("is taken out of the queue", work.run)
-        self._tell(work, Stopped(was_called=False))
+        self._notify(work, Stopped(was_called=False))
 
     def stop(self, attempts: Sequence[AttemptKey]) -> None:
         loop = asyncio.get_running_loop()
@@ -148,7 +148,7 @@ class SimulatedExecutor:
                 if work.timer is not None:
                     work.timer.cancel()
                 work.timer = loop.call_later(
-                    work.behaviour.ends_after, self._end, work, Ending.STOPPED, Stopped(), context=self._context
+                    work.behaviour.ends_after, self._end, work, SimulatedEnd.STOPPED, Stopped(), context=self._context
                 )
 
     def kill(self, attempts: Sequence[AttemptKey]) -> None:
@@ -162,18 +162,20 @@ class SimulatedExecutor:
             self._note("is given up", work.run)
             work.is_over = True
             work.run.given_up_at = self._clock()
-            self._tell(work, Stopped(abandoned=True))
+            self._notify(work, Stopped(abandoned=True))
 
     def _finish(self, work: _Work) -> None:
         if work.behaviour.fails:
-            self._end(work, Ending.FAILED, Failed("SimulatedFailure: it was to be", ("SimulatedFailure", "Exception")))
+            self._end(
+                work, SimulatedEnd.FAILED, Failed("SimulatedFailure: it was to be", ("SimulatedFailure", "Exception"))
+            )
         else:
             holds_up_for = 0.0 if work.is_over else work.behaviour.holds_up_for
-            self._end(work, Ending.SUCCEEDED, Succeeded(result_of(work.run.attempt)))
+            self._end(work, SimulatedEnd.SUCCEEDED, Succeeded(result_of(work.run.attempt)))
             if holds_up_for:
                 self._hold_up(self._process, holds_up_for)
 
-    def _end(self, work: _Work, ending: Ending, outcome: Outcome | None) -> None:
+    def _end(self, work: _Work, ending: SimulatedEnd, outcome: Outcome | None) -> None:
         if work.timer is not None:
             work.timer.cancel()
         del self._works[work.run.attempt]
@@ -181,9 +183,9 @@ class SimulatedExecutor:
         self._note(ending, work.run)
         if outcome is not None and not work.is_over:
             work.is_over = True
-            self._tell(work, outcome)
+            self._notify(work, outcome)
 
-    def _tell(self, work: _Work, outcome: Outcome) -> None:
+    def _notify(self, work: _Work, outcome: Outcome) -> None:
         """Report an end in a separate callback, never inside the call that caused it."""
         assert self._report is not None, "an executor is opened before it is used"
         with in_process(self._process):
@@ -198,10 +200,10 @@ class SimulatedExecutor:
         for work in works.values():
             if not work.was_called:
                 continue
-            self._log.end(work.run, self._clock(), Ending.DIED)
-            self._note(Ending.DIED, work.run)
+            self._log.end(work.run, self._clock(), SimulatedEnd.DIED)
+            self._note(SimulatedEnd.DIED, work.run)
 
-    def _note(self, what: str, run: Run) -> None:
+    def _note(self, what: str, run: SimulatedRun) -> None:
         self._history.note(self._process.incarnation, what, run.name)
 
 

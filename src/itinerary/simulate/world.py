@@ -22,12 +22,12 @@ from itinerary.model.attempts import Assignment
 from itinerary.model.codec import to_json
 from itinerary.model.rows import EntryKind
 from itinerary.model.states import FINAL
-from itinerary.model.timeline import Denied, NewEntry
+from itinerary.model.timeline import EntryRejected, TimelineEntryRequest
 from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
-from itinerary.simulate.call_faults import CALM, Fates
+from itinerary.simulate.call_faults import CALM, CallFates
 from itinerary.simulate.checker import (
     LogWitness,
     RunChecks,
@@ -37,33 +37,33 @@ from itinerary.simulate.checker import (
     check_store,
     is_done,
 )
-from itinerary.simulate.clock import StoreClock
+from itinerary.simulate.clock import SimulatedStoreClock
 from itinerary.simulate.commit_checker import Witness
-from itinerary.simulate.faults import Scene, Troubles
-from itinerary.simulate.history import History, row_lines
+from itinerary.simulate.faults import FaultContext, FaultRunner
+from itinerary.simulate.history import EventHistory, row_lines
 from itinerary.simulate.interference import Disturbances
 from itinerary.simulate.loop import Stalled, VirtualLoop
-from itinerary.simulate.machines import Ground, Machine, NewLife
+from itinerary.simulate.machines import Machine, NewLife, WorldEnvironment
 from itinerary.simulate.operators import People
 from itinerary.simulate.options import ChangeKind, JobChange, Options, Upgrade
 from itinerary.simulate.processes import ProcessState
-from itinerary.simulate.records import Office, Said
+from itinerary.simulate.records import ProducedEvent, SimulatedHandlers
 from itinerary.simulate.rng import dice_for
-from itinerary.simulate.runs import RunLog
+from itinerary.simulate.runs import SimulatedRunLog
 from itinerary.simulate.store import Network
 from itinerary.simulate.tasks import Behaviour
 from itinerary.simulate.violations import Rule, Violation, Violations
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import ACTIVE, JOBS, LINES, MAIL, OCCURRENCES, SWEEP
 
-__all__ = ["Outcome", "World", "run_seed"]
+__all__ = ["SeedOutcome", "World", "run_seed"]
 
 _HEAL_FOR: Final = 12 * 3600.0
 """Seconds that a world has to finish all work after the faults have ended."""
 _NAMES: Final = "abcdefgh"
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class SeedOutcome(msgspec.Struct, frozen=True):
     """The result of a seed."""
 
     seed: int
@@ -88,8 +88,8 @@ class World:
     def __init__(self, options: Options, new_life: NewLife) -> None:
         self.options = options
         self.loop = VirtualLoop(dice_for(options.seed, "order"))
-        self.clock = StoreClock(self.loop.time, options.begins_at)
-        self.history = History(self.loop.time)
+        self.clock = SimulatedStoreClock(self.loop.time, options.begins_at)
+        self.history = EventHistory(self.loop.time)
         self.violations = Violations()
         self.disturbances = Disturbances()
         self.backend = Backend(self.clock)
@@ -105,8 +105,8 @@ class World:
             zone_data={data.release: data.zone for data in self.zone_data},
         )
         self.backend.witness = self.witness
-        self.log = RunLog(self.witness.began)
-        fates = Fates(options.weather, dice_for(options.seed, "fates"), dice_for(options.seed, "unanswered"))
+        self.log = SimulatedRunLog(self.witness.began)
+        fates = CallFates(options.weather, dice_for(options.seed, "fates"), dice_for(options.seed, "unanswered"))
         self.network = Network(self.backend, fates, self.history, self.disturbances)
         self._people = People(
             self.backend,
@@ -116,8 +116,8 @@ class World:
             self.zone_data[0],
         )
         self.is_healing = False
-        self._troubles = Troubles(
-            Scene(
+        self._troubles = FaultRunner(
+            FaultContext(
                 self.loop,
                 self.clock,
                 self.network,
@@ -133,9 +133,9 @@ class World:
         )
         self._office = None
         if options.desk is not None:
-            self._office = Office(options.seed, options.desk, self.clock, self.history)
+            self._office = SimulatedHandlers(options.seed, options.desk, self.clock, self.history)
             self.witness.others.append(LogWitness(self.backend, self.violations).see)
-        ground = Ground(
+        environment = WorldEnvironment(
             options,
             self.zone_data,
             new_life,
@@ -150,8 +150,8 @@ class World:
             hold_up=self._troubles.hold_up_by_result,
             office=self._office,
         )
-        self._is_hopeless = ground.is_hopeless
-        self.machines = self._troubles.machines = [Machine(_NAMES[one], ground) for one in range(options.nodes)]
+        self._is_hopeless = environment.is_hopeless
+        self.machines = self._troubles.machines = [Machine(_NAMES[one], environment) for one in range(options.nodes)]
         self._tasks = {(job.name, task.name): task for job in options.jobs for task in job.tasks}
 
     # -- behaviour of tasks ------------------------------------------------------------------------------------------
@@ -167,11 +167,11 @@ class World:
 
     # -- the simulation ----------------------------------------------------------------------------------------------
 
-    def run(self) -> Outcome:
+    def run(self) -> SeedOutcome:
         """Simulate the world and return the result."""
         collects = gc.isenabled()
         gc.disable()  # the time of a garbage collection must not affect the history
-        self.loop.set_exception_handler(self._hear)
+        self.loop.set_exception_handler(self._handle)
         try:
             self.loop.run_until_complete(self._day())
         except Stalled as error:
@@ -184,9 +184,9 @@ class World:
                 gc.enable()
         return outcome
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> SeedOutcome:
         lines = [*self.history.lines(), *self.backend.commit(row_lines), *map(str, self.violations.found)]
-        return Outcome(
+        return SeedOutcome(
             self.options.seed,
             tuple(self.violations.found),
             self.violations.count,
@@ -222,7 +222,7 @@ class World:
         store = EngineStore(self.backend)
         await store.open()
         entries = [
-            NewEntry(
+            TimelineEntryRequest(
                 job=job.name,
                 kind=EntryKind.VERSION,
                 request="first",
@@ -235,14 +235,14 @@ class World:
         needed = {name for job in self.options.jobs for name in job.zone_names()}
         zones = lacking_entries(ZoneBook(), self.zone_data[0], needed, by="world", revision=None)
         answers = await store.amend([*zones, *entries])
-        assert not any(isinstance(answer, Denied) for answer in answers), answers
+        assert not any(isinstance(answer, EntryRejected) for answer in answers), answers
         owed_from, end = self.clock(), self.options.begins_at + self.options.runs_for
         numbers = {row.name: row.number for row in self.backend.rows(JOBS).values()}
         for job in self.options.jobs:
             self.witness.expectations.scheduled(numbers[job.name], owed_from, end, job.instants)
         return owed_from
 
-    def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Add a violation for an error that asyncio reports: an unhandled exception, or a failed callback."""
         del loop
         error = context.get("exception")
@@ -260,7 +260,7 @@ class World:
         elif self._people.pause(job.name):
             self.loop.call_later(change.lasts, self._people.resume, job.name)
 
-    def _say(self, said: Said) -> None:
+    def _say(self, said: ProducedEvent) -> None:
         """Append a producer's event, and repeat it if the answer was lost."""
         for _ in range(said.times):
             self.backend.commit(said.append)
@@ -286,7 +286,7 @@ class World:
         self.is_healing = True
         if self._office is not None:
             self._office.is_healing = True
-        self.network.fates = Fates(CALM, dice_for(self.options.seed, "healing"))
+        self.network.fates = CallFates(CALM, dice_for(self.options.seed, "healing"))
         self._troubles.end()
         look_after = self.options.settings.loop_interval * 4 / SECOND
         longest = max((task.takes[1] for task in self._tasks.values()), default=0.0)
@@ -326,6 +326,6 @@ class World:
                 self.violations.add(Rule.QUIET, message, self.clock())
 
 
-def run_seed(options: Options, new_life: NewLife) -> Outcome:
+def run_seed(options: Options, new_life: NewLife) -> SeedOutcome:
     """Simulate one seed and return the result."""
     return World(options, new_life).run()

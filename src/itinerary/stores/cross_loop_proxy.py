@@ -16,7 +16,7 @@ from itinerary.ports import Store
 
 __all__ = ["lent"]
 
-_CALLS: Final = frozenset({"amend", "append", "claim", "control", "count_prunable", "prune", "read", "tell"})
+_CALLS: Final = frozenset({"amend", "append", "claim", "control", "count_prunable", "prune", "read", "notify"})
 
 
 def lent(store: Store, submit: Callable[[Coroutine[Any, Any, Any]], Future[Any]]) -> Store:

@@ -42,7 +42,7 @@ from itinerary.stores.engine import ANSWER_TIMEOUT, CLOSE_TIMEOUT, T, Work
 from itinerary.stores.threads import thread_ended, unanswered
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["GROUP_MAX", "Session", "Writer"]
+__all__ = ["GROUP_MAX", "Writer", "WriterSession"]
 
 GROUP_MAX: Final = 1_000
 """The most pieces of work in one transaction."""
@@ -56,7 +56,7 @@ _REPAIRS_MAX: Final = 64
 """The most repairs of one group. A session that repairs without end has a bug."""
 
 
-class Session(Protocol):
+class WriterSession(Protocol):
     """The operations of a single-writer store that run in the writer thread only."""
 
     def begin(self) -> None:
@@ -121,7 +121,7 @@ class Writer:
     def __init__(
         self,
         title: str,
-        connect: Callable[[], Session],
+        connect: Callable[[], WriterSession],
         *,
         group_max: int = GROUP_MAX,
         answer_timeout: float = ANSWER_TIMEOUT,
@@ -226,10 +226,10 @@ class Writer:
             session = self._connect()
         except BaseException as error:  # noqa: BLE001 - the thread ends here, and `start` raises it
             self._end(taken, error)
-            _tell([_Answer(self._started, error=error)])
+            _notify([_Answer(self._started, error=error)])
             return
         try:
-            _tell([_Answer(self._started)])
+            _notify([_Answer(self._started)])
             while taken := self._take(session):
                 self._run(session, taken)
                 self._answered_at = time.monotonic()
@@ -245,14 +245,14 @@ class Writer:
             if (asked := self._queue.get_nowait()) is not None:
                 taken.append(asked)
         if isinstance(error, StoreError):
-            _tell([_Answer(asked, error=error) for asked in taken])
+            _notify([_Answer(asked, error=error) for asked in taken])
             return
         for asked in taken:
             failure = StoreUnavailable(f"{self._title} {self._refusal}")
             failure.__cause__ = error
-            _tell([_Answer(asked, error=failure)])
+            _notify([_Answer(asked, error=failure)])
 
-    def _take(self, session: Session) -> list[_Asked]:
+    def _take(self, session: WriterSession) -> list[_Asked]:
         """Wait for work, and take all of it up to the group limit. An empty list means closed and finished."""
         try:
             asked = self._queue.get(timeout=_QUIET)
@@ -272,18 +272,18 @@ class Writer:
             self._queue.put(None)  # the end marker came out too early; nothing can follow it in the queue
         return taken
 
-    def _run(self, session: Session, taken: list[_Asked]) -> None:
+    def _run(self, session: WriterSession, taken: list[_Asked]) -> None:
         while taken:
             answers = self._together(session, taken)
             if answers:
-                _tell(answers)
+                _notify(answers)
                 taken = taken[len(answers) :]
             else:
                 middle = len(taken) // 2
                 self._run(session, taken[:middle])
                 taken = taken[middle:]
 
-    def _together(self, session: Session, taken: list[_Asked]) -> list[_Answer]:
+    def _together(self, session: WriterSession, taken: list[_Asked]) -> list[_Answer]:
         """Run one transaction, and return the answers of the work in it. Empty if the group must be halved."""
         for _ in range(_REPAIRS_MAX):
             try:
@@ -312,7 +312,7 @@ def _nothing(tx: Transaction) -> None:
     """Do nothing: the work that proves that the thread has started."""
 
 
-def _work_through(session: Session, taken: list[_Asked]) -> list[_Answer]:
+def _work_through(session: WriterSession, taken: list[_Asked]) -> list[_Answer]:
     """Run the work in order, until the time for a group is used up. Raises only if the transaction is lost."""
     answers: list[_Answer] = []
     until = time.monotonic() + _GROUP_FOR
@@ -334,7 +334,7 @@ def _work_through(session: Session, taken: list[_Asked]) -> list[_Answer]:
     return answers
 
 
-def _tell(answers: list[_Answer]) -> None:
+def _notify(answers: list[_Answer]) -> None:
     by_loop: defaultdict[asyncio.AbstractEventLoop, list[_Answer]] = defaultdict(list)
     for answer in answers:
         by_loop[answer.asked.loop].append(answer)

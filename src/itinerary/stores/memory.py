@@ -18,7 +18,7 @@ import msgspec
 from itinerary.stores.engine import Engine, T, Work
 from itinerary.stores.notifications import raise_counts
 from itinerary.stores.tables import ALL, R, Table, Values
-from itinerary.stores.transaction import Swap, swap_one_by_one
+from itinerary.stores.transaction import ConditionalUpdate, swap_one_by_one
 
 __all__ = ["MemoryEngine", "wall_clock"]
 
@@ -147,7 +147,7 @@ class MemoryTransaction:
         del columns  # rows are stored whole
         self.put(table, rows)
 
-    def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
+    def swap(self, table: Table[R], keys: Sequence[Values], swap: ConditionalUpdate) -> Sequence[Values]:
         return swap_one_by_one(self, table, keys, swap)
 
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
@@ -176,7 +176,7 @@ class MemoryTransaction:
         names = self._tables[table.title].names
         return [names[place] for place in _along(names, (), low, high)[:limit]]
 
-    def tell(self, topics: Collection[str]) -> None:
+    def notify(self, topics: Collection[str]) -> None:
         raise_counts(self, topics)
 
     def _numbered(self, table: Table[R], row: R) -> R:

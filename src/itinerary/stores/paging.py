@@ -20,13 +20,13 @@ from typing import Final, Protocol
 
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import RecordError
-from itinerary.model.audit_queries import Pointers, PointerTable
+from itinerary.model.audit_queries import PointersQuery, PointerTable
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import Answer, ByKey, Decided, Entries, Jobs, Query
+from itinerary.model.queries import Answer, ByKeyQuery, DecidedQuery, EntriesQuery, JobsQuery, Query
 from itinerary.model.rows import EntryRow, JobNumber, JobRow, Key, OccurrenceRow, Ref
 
 __all__ = [
-    "Read",
+    "StoreRead",
     "decided_between",
     "entries_after",
     "jobs_after",
@@ -42,20 +42,20 @@ _KEYS: Final = 100_000
 _BEFORE_ALL: Final = JobNumber(0)
 
 
-class Read(Protocol):
+class StoreRead(Protocol):
     """A call that queries a store: `Store.read` itself, or a wrapper that retries until the store answers."""
 
     async def __call__(self, query: Query[Answer]) -> Answer:
         """Return the answer of the store."""
 
 
-async def read_timeline(read: Read) -> Timeline:
+async def read_timeline(read: StoreRead) -> Timeline:
     """Return the whole timeline of a store."""
     return Timeline().extended(*await news_since(read, Timeline()))
 
 
 async def news_since(
-    read: Read, timeline: Timeline, page_size: int = _ROWS
+    read: StoreRead, timeline: Timeline, page_size: int = _ROWS
 ) -> tuple[Sequence[EntryRow], Sequence[JobRow]]:
     """Return the entries since a timeline was read, and the new jobs; both empty if there are no entries."""
     entries = await entries_after(read, timeline.revision, page_size)
@@ -64,31 +64,33 @@ async def news_since(
     return entries, await jobs_after(read, max(timeline.jobs, default=_BEFORE_ALL), page_size)  # so no job is missing
 
 
-async def entries_after(read: Read, revision: int, page_size: int = _ROWS) -> list[EntryRow]:
+async def entries_after(read: StoreRead, revision: int, page_size: int = _ROWS) -> list[EntryRow]:
     """Return the entries after a revision."""
     found: list[EntryRow] = []
     while True:
-        page = await read(Entries(found[-1].revision if found else revision, page_size))
+        page = await read(EntriesQuery(found[-1].revision if found else revision, page_size))
         found += page
         if len(page) < page_size:
             return found
 
 
-async def jobs_after(read: Read, number: JobNumber = _BEFORE_ALL, page_size: int = _ROWS) -> list[JobRow]:
+async def jobs_after(read: StoreRead, number: JobNumber = _BEFORE_ALL, page_size: int = _ROWS) -> list[JobRow]:
     """Return the jobs with a number above this one."""
     found: list[JobRow] = []
     while True:
-        page = await read(Jobs(found[-1].number if found else number, page_size))
+        page = await read(JobsQuery(found[-1].number if found else number, page_size))
         found += page
         if len(page) < page_size:
             return found
 
 
-async def decided_between(read: Read, start: int, end: int, page_size: int = _KEYS) -> AsyncIterator[Sequence[Key]]:
+async def decided_between(
+    read: StoreRead, start: int, end: int, page_size: int = _KEYS
+) -> AsyncIterator[Sequence[Key]]:
     """Yield the keys of all occurrences in `[start, end)`, in order, page by page: there may be millions."""
     last: Key | None = None
     while True:
-        page = await read(Decided(start, end, page_size, last))
+        page = await read(DecidedQuery(start, end, page_size, last))
         fresh = page[1:] if page and page[0] == last else page  # unless the last one was pruned since
         if len(page) < page_size:
             yield fresh
@@ -99,7 +101,7 @@ async def decided_between(read: Read, start: int, end: int, page_size: int = _KE
         last = fresh[-1]
 
 
-async def windows_after(read: Read, instant: int, page_size: int = _ROWS) -> list[OccurrenceRow]:
+async def windows_after(read: StoreRead, instant: int, page_size: int = _ROWS) -> list[OccurrenceRow]:
     """Return the occurrences whose window ends after an instant, ordered by the end of their windows.
 
     A window that is extended during the read moves to a later page. The last version wins.
@@ -107,7 +109,7 @@ async def windows_after(read: Read, instant: int, page_size: int = _ROWS) -> lis
     found: dict[Ref, OccurrenceRow] = {}
     begin: tuple[int | str, ...] | None = (instant + 1,)
     while begin is not None:
-        page = await read(Pointers(PointerTable.WINDOWS, begin, page_size))
+        page = await read(PointersQuery(PointerTable.WINDOWS, begin, page_size))
         if page.next == begin:
             raise RecordError(f"the store has no window after {begin}, and says that there is more; audit it")
         found |= {row.ref: row for _, row in page.found if row is not None}
@@ -115,11 +117,11 @@ async def windows_after(read: Read, instant: int, page_size: int = _ROWS) -> lis
     return list(found.values())
 
 
-async def occurrences_of(read: Read, job: JobNumber, instant: int, limit: int = 1_000) -> list[OccurrenceRow]:
+async def occurrences_of(read: StoreRead, job: JobNumber, instant: int, limit: int = 1_000) -> list[OccurrenceRow]:
     """Return the occurrences of a job at one instant, in order of creation: the scheduled one, and its replays.
 
     At most `limit` are returned. A job reaches that limit only if a program requests the replays.
     """
     first = Key(instant, job, min(Kind), "")
-    keys = [key for key in await read(Decided(instant, instant + 1, limit, first)) if key.job == job]
-    return sorted((await read(ByKey(tuple(keys)))).values(), key=lambda row: row.ref)
+    keys = [key for key in await read(DecidedQuery(instant, instant + 1, limit, first)) if key.job == job]
+    return sorted((await read(ByKeyQuery(tuple(keys)))).values(), key=lambda row: row.ref)

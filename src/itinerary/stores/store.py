@@ -18,30 +18,30 @@ from typing import Any, Final, Self, TypeVar
 
 from msgspec.structs import replace
 
-from itinerary.errors import CommitInDoubt, StoreError, TransactionError, Unwritable
+from itinerary.errors import CommitInDoubt, StoreError, TransactionError, UnwritableError
 from itinerary.model.events import Lease, NewEvent
-from itinerary.model.heartbeat import Beat
-from itinerary.model.queries import Answer, ByRef, LastRuns, Query
+from itinerary.model.heartbeat import HeartbeatReply
+from itinerary.model.queries import Answer, ByRefQuery, LastRunsQuery, Query
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.rows import NodeNumber, Ref, StatisticsRow, TokenRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.model.timeline import Denied, Entered, Judge, NewEntry
-from itinerary.model.tokens import NewToken, Ungranted
+from itinerary.model.timeline import EntryAccepted, EntryRejected, TimelineEntryRequest, UnstartedReconciler
+from itinerary.model.tokens import NewToken, TokenRefused
 from itinerary.model.writes import (
     BATCH_MAX,
-    Adjustment,
-    Cancellation,
-    Change,
+    AdjustRequest,
+    CancelRequest,
     Claimed,
-    Intervention,
-    Passing,
+    ClaimRequest,
+    OwnerWrite,
     Refusal,
     Refused,
-    Start,
+    SkipRequest,
     Started,
+    StartRequest,
     Step,
-    Wanted,
+    TakeoverWrite,
     Written,
 )
 from itinerary.ports import TaskTransaction
@@ -110,7 +110,7 @@ class EngineStore:
 
     async def get_ready(self) -> None:
         if count := self._engine.rehearses_with:
-            with suppress(ledger.Rehearsed):
+            with suppress(ledger.WarmedUp):
                 await self._engine.write(lambda tx: ledger.rehearse(tx, count))
 
     # -- nodes and the timeline --------------------------------------------------------------------------------------
@@ -118,20 +118,22 @@ class EngineStore:
     async def join(self, incarnation: str, name: str, about: str) -> NodeNumber:
         return await self._engine.write(lambda tx: ledger.join(tx, incarnation, name, about))
 
-    async def beat(self, node: NodeNumber, seen: Collection[Ref] = (), about: str | None = None) -> Beat:
+    async def beat(self, node: NodeNumber, seen: Collection[Ref] = (), about: str | None = None) -> HeartbeatReply:
         return await self._engine.write(lambda tx: ledger.beat(tx, node, seen, about))
 
     async def leave(self, node: NodeNumber, counter: int | None = None) -> bool:
         return await self._engine.write(lambda tx: ledger.leave(tx, node, counter))
 
-    async def amend(self, entries: Sequence[NewEntry], judge: Judge | None = None) -> list[Entered] | list[Denied]:
+    async def amend(
+        self, entries: Sequence[TimelineEntryRequest], judge: UnstartedReconciler | None = None
+    ) -> list[EntryAccepted] | list[EntryRejected]:
         _check_size(entries)
         return await self._engine.write(lambda tx: ledger.amend(tx, entries, judge))
 
     # -- the life of an occurrence -----------------------------------------------------------------------------------
 
     async def claim(
-        self, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
+        self, owner: NodeNumber | None, revision: int | None, wanted: Sequence[ClaimRequest]
     ) -> list[Claimed] | Refusal:
         _check_size(wanted)
         claimed = await self._engine.write(lambda tx: ledger.claim(tx, owner, revision, wanted))
@@ -139,15 +141,15 @@ class EngineStore:
         return claimed
 
     async def start(
-        self, owner: NodeNumber, revision: int, starts: Sequence[Start], takeover_after: int
+        self, owner: NodeNumber, revision: int, starts: Sequence[StartRequest], takeover_after: int
     ) -> list[Started | Refused]:
         _check_size(starts)
         configs = await self._numbered({request.config for request in starts})
 
-        async def run(some: Sequence[Start]) -> list[Started | Refused]:
+        async def run(some: Sequence[StartRequest]) -> list[Started | Refused]:
             return await self._engine.write(lambda tx: ledger.start(tx, owner, revision, some, takeover_after, configs))
 
-        async def fail(request: Start, error: Unwritable) -> Refused:
+        async def fail(request: StartRequest, error: UnwritableError) -> Refused:
             return await self._fail_unstarted(owner, request, error)
 
         begun = {answer.ref: answer for answer in await self.begin(owner, revision, starts)}
@@ -164,7 +166,7 @@ class EngineStore:
         refs = tuple(one.ref for one in answers if isinstance(one, Started) and not one.knows_last_run)
         if not refs:
             return answers
-        found = await self.read(LastRuns(refs))
+        found = await self.read(LastRunsQuery(refs))
         return [
             replace(one, last_run_at=found.get(one.ref), knows_last_run=True)
             if isinstance(one, Started) and not one.knows_last_run
@@ -172,7 +174,7 @@ class EngineStore:
             for one in answers
         ]
 
-    async def begin(self, owner: NodeNumber, revision: int, starts: Sequence[Start]) -> list[Started]:
+    async def begin(self, owner: NodeNumber, revision: int, starts: Sequence[StartRequest]) -> list[Started]:
         _check_size(starts)
         plain = ledger.plain_ones(starts)
         if not plain:
@@ -180,24 +182,24 @@ class EngineStore:
         configs = await self._numbered({request.config for request in plain})
         try:
             return await self._engine.write(lambda tx: ledger.begin(tx, owner, revision, plain, configs))
-        except Unwritable:
+        except UnwritableError:
             return []  # `start` then finds the unwritable one
 
-    async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
+    async def write(self, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> list[Written | Refused]:
         _check_size(changes)
 
-        async def run(some: Sequence[Change]) -> list[Written | Refused]:
+        async def run(some: Sequence[OwnerWrite]) -> list[Written | Refused]:
             return await self._engine.write(lambda tx: ledger.write(tx, owner, some))
 
-        async def fail(change: Change, error: Unwritable) -> Refused:
+        async def fail(change: OwnerWrite, error: UnwritableError) -> Refused:
             return await self._fail(owner, change, error)
 
         return await _halving(run, changes, fail)
 
-    async def _fail(self, owner: NodeNumber, change: Change, error: Unwritable) -> Refused:
+    async def _fail(self, owner: NodeNumber, change: OwnerWrite, error: UnwritableError) -> Refused:
         """End an occurrence whose write cannot be stored."""
         why = f"a write could not be stored: {error}"
-        end = Change(
+        end = OwnerWrite(
             change.ref,
             change.fence,
             change.sequence,
@@ -206,25 +208,25 @@ class EngineStore:
         (answer,) = await self._engine.write(lambda tx: ledger.write(tx, owner, [end]))
         return answer if isinstance(answer, Refused) else Refused(change.ref, Refusal.UNWRITABLE, why)
 
-    async def _fail_unstarted(self, owner: NodeNumber, request: Start, error: Unwritable) -> Refused:
+    async def _fail_unstarted(self, owner: NodeNumber, request: StartRequest, error: UnwritableError) -> Refused:
         """End an occurrence that can never start, because its first rows cannot be written."""
         why = f"its start could not be stored: {error}"
 
         def end(tx: Transaction) -> Refused:
-            row = ledger.answer(tx, ByRef((request.ref,))).get(request.ref)
+            row = ledger.answer(tx, ByRefQuery((request.ref,))).get(request.ref)
             if row is None or row.started_at is not None or (request.fence or row.fence) != row.fence:
                 return Refused(request.ref, Refusal.LOST)
-            ledger.intervene(tx, owner, [Intervention(row.ref, row.fence, OccurrenceState.FAILED, why)])
+            ledger.intervene(tx, owner, [TakeoverWrite(row.ref, row.fence, OccurrenceState.FAILED, why)])
             return Refused(request.ref, Refusal.UNWRITABLE, why)
 
         return await self._engine.write(end)
 
-    async def intervene(self, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
+    async def intervene(self, by: NodeNumber, interventions: Sequence[TakeoverWrite]) -> list[Written | Refused]:
         _check_size(interventions)
         return await self._engine.write(lambda tx: ledger.intervene(tx, by, interventions))
 
     async def control(
-        self, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment | Passing]
+        self, by: NodeNumber | None, requests: Sequence[CancelRequest | AdjustRequest | SkipRequest]
     ) -> list[Written | Refused]:
         _check_size(requests)
         return await self._engine.write(lambda tx: ledger.control(tx, by, requests))
@@ -272,7 +274,7 @@ class EngineStore:
 
     # -- tokens ------------------------------------------------------------------------------------------------------
 
-    async def grant_token(self, new: NewToken) -> TokenRow | Ungranted:
+    async def grant_token(self, new: NewToken) -> TokenRow | TokenRefused:
         return await self._engine.write(lambda tx: ledger.grant_token(tx, new))
 
     async def revoke_token(self, name: str, by: str, reason: str | None = None) -> TokenRow | None:
@@ -287,8 +289,8 @@ class EngineStore:
     async def read(self, query: Query[Answer]) -> Answer:
         return await self._engine.read(lambda tx: ledger.answer(tx, query))
 
-    async def tell(self, topics: Collection[str]) -> None:
-        await self._engine.write(lambda tx: ledger.tell(tx, topics))
+    async def notify(self, topics: Collection[str]) -> None:
+        await self._engine.write(lambda tx: ledger.notify(tx, topics))
 
     def watch(self) -> AsyncIterator[frozenset[str]]:
         return self._engine.watch()
@@ -297,8 +299,8 @@ class EngineStore:
     async def transaction(
         self,
         owner: NodeNumber,
-        success: Change,
-        failure: Change,
+        success: OwnerWrite,
+        failure: OwnerWrite,
         *,
         timeout: float,  # noqa: ASYNC109 - the engine's
     ) -> AsyncIterator[TaskTransaction]:
@@ -319,7 +321,7 @@ class EngineStore:
             if not await self._has_happened(owner, success, failure):
                 raise TransactionError(f"the task's transaction on {self.url} was not committed: {doubt}") from doubt
 
-    async def _has_happened(self, owner: NodeNumber, success: Change, failure: Change) -> bool:
+    async def _has_happened(self, owner: NodeNumber, success: OwnerWrite, failure: OwnerWrite) -> bool:
         """True if a commit in doubt happened.
 
         If not, `failure` is written, so the commit can never happen (protocol rule 24).
@@ -339,12 +341,12 @@ def _check_size(batch: Sequence[object]) -> None:
 async def _halving(
     run: Callable[[Sequence[Q]], Awaitable[list[A]]],
     batch: Sequence[Q],
-    fail: Callable[[Q, Unwritable], Awaitable[A]],
+    fail: Callable[[Q, UnwritableError], Awaitable[A]],
 ) -> list[A]:
     """Run a batch. If an item cannot be written, find it by halving, fail it, and run the others (protocol rule 12)."""
     try:
         return await run(batch)
-    except Unwritable as error:
+    except UnwritableError as error:
         if len(batch) == 1:
             return [await fail(batch[0], error)]
     middle = len(batch) // 2

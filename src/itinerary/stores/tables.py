@@ -129,7 +129,7 @@ TASKS: Final = Table("tasks", rows.TaskRow, key=("ref", "place"), under=OCCURREN
 ATTEMPTS: Final = Table("attempts", rows.AttemptRow, key=("ref", "place", "number"), under=OCCURRENCES)
 TRANSITIONS: Final = Table("transitions", rows.TransitionRow, key=("ref", "sequence", "line"), under=OCCURRENCES)
 ACTIVE: Final = Table("active", rows.ActiveRow, key=("job", "ref"))
-LINES: Final = Table("lines", rows.LineRow, key=("job", "rank", "instant", "ref"))
+LINES: Final = Table("lines", rows.OverlapQueueRow, key=("job", "rank", "instant", "ref"))
 WAITING: Final = Table("waiting", rows.WaitingRow, key=("due_at", "ref"))
 WINDOWS: Final = Table("windows", rows.WindowRow, key=("end", "ref"))
 SLOTS: Final = Table("slots", rows.SlotRow, key=("job",))

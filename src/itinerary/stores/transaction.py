@@ -24,10 +24,10 @@ from msgspec.structs import replace
 
 from itinerary.stores.tables import R, Table, Values
 
-__all__ = ["Swap", "Transaction", "swap_one_by_one"]
+__all__ = ["ConditionalUpdate", "Transaction", "swap_one_by_one"]
 
 
-class Swap:
+class ConditionalUpdate:
     """An update of all rows that meet a condition, with the same values for all rows except those in `each`.
 
     A store may apply it to a thousand rows in one statement, without reading them.
@@ -62,10 +62,10 @@ class Swap:
         """Return the new values for the row of the key at this position."""
         return {**self.becomes, **{name: values[place] for name, values in self.each.items()}}
 
-    def narrowed(self, places: Sequence[int]) -> Swap:
+    def narrowed(self, places: Sequence[int]) -> ConditionalUpdate:
         """Return the same swap for the keys at these positions only."""
         each = {name: [values[place] for place in places] for name, values in self.each.items()}
-        return Swap(self.was, self.becomes, up_to=self.up_to, each=each)
+        return ConditionalUpdate(self.was, self.becomes, up_to=self.up_to, each=each)
 
 
 class Transaction(Protocol):
@@ -117,7 +117,7 @@ class Transaction(Protocol):
     def save(self, table: Table[R], rows: Sequence[R], columns: Collection[str]) -> None:
         """Overwrite existing, locked rows that differ at most in these columns."""
 
-    def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
+    def swap(self, table: Table[R], keys: Sequence[Values], swap: ConditionalUpdate) -> Sequence[Values]:
         """Update those rows that meet the condition of the swap. Each row is checked under its lock.
 
         Args:
@@ -158,11 +158,11 @@ class Transaction(Protocol):
     def names(self, table: Table[R], *, low: Values, high: Values, limit: int) -> list[Values]:
         """Return the names in a range, without their rows."""
 
-    def tell(self, topics: Collection[str]) -> None:
+    def notify(self, topics: Collection[str]) -> None:
         """Notify the watchers of these topics when the transaction commits."""
 
 
-def swap_one_by_one(tx: Transaction, table: Table[R], keys: Sequence[Values], swap: Swap) -> list[Values]:
+def swap_one_by_one(tx: Transaction, table: Table[R], keys: Sequence[Values], swap: ConditionalUpdate) -> list[Values]:
     """Run `Transaction.swap` row by row, for a store without a faster way."""
     rows = tx.lock(table, keys)
     changed = {

@@ -24,7 +24,7 @@ from itinerary.executors.router import ExecutorOptions
 from itinerary.executors.transactions import TransactionFactory
 from itinerary.model.queries import Answer, Query
 from itinerary.model.rows import NodeNumber
-from itinerary.node.environment import Ground
+from itinerary.node.environment import NodeEnvironment
 from itinerary.ports import Executor, TaskTransaction
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import ledger
@@ -33,7 +33,7 @@ from itinerary.stores.memory import MemoryEngine, MemoryTransaction
 from itinerary.stores.notifications import Bell
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import ACTIVE, LINES, MAIL, OCCURRENCES, WAITING, Table, Values
-from itinerary.testing.executors import Stage
+from itinerary.testing.executors import TestExecutor
 from itinerary.testing.fakes import Fakes
 from itinerary.testing.loop import RehearsalLoop
 
@@ -49,8 +49,8 @@ class _Telling(MemoryTransaction):
 
     has_told = False
 
-    def tell(self, topics: Collection[str]) -> None:
-        super().tell(topics)
+    def notify(self, topics: Collection[str]) -> None:
+        super().notify(topics)
         self.has_told = True
 
 
@@ -173,7 +173,7 @@ class RehearsalEngine(MemoryEngine):
             yield next_look
 
 
-class RehearsalGround(Ground):
+class RehearsalGround(NodeEnvironment):
     """The environment of one test, for its nodes one after the other."""
 
     def __init__(self, loop: RehearsalLoop, begins_at: int, drive: Callable[[Future[Any]], None]) -> None:
@@ -212,7 +212,7 @@ class RehearsalGround(Ground):
     ) -> tuple[Executor, CoroutineExecutor]:
         del options
         assert loop is self._loop, "everything runs on the one loop"
-        stage = Stage(registry, self.fakes, self._loop, transaction)
+        stage = TestExecutor(registry, self.fakes, self._loop, transaction)
         return stage, stage.coroutines
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from itinerary.model.attempts import Assignment, AttemptKey, Ended, Outcome, Rep
 from itinerary.testing.fakes import Fake, Fakes
 from itinerary.testing.loop import RehearsalLoop, mark
 
-__all__ = ["Stage"]
+__all__ = ["TestExecutor"]
 
 
 class PlainExecutor(BaseExecutor[InFlight]):
@@ -81,7 +81,7 @@ class PlainExecutor(BaseExecutor[InFlight]):
             self._came_back(attempt.assignment, outcome)
 
 
-class Stage:
+class TestExecutor:
     """The executor of a test node."""
 
     def __init__(self, registry: Registry, fakes: Fakes, loop: RehearsalLoop, transaction: TransactionFactory) -> None:

@@ -14,19 +14,19 @@ from typing import overload
 
 import msgspec
 
-from itinerary.model.report import Report
+from itinerary.model.report import OccurrenceReport
 from itinerary.model.states import OccurrenceState
 
-__all__ = ["History", "Past"]
+__all__ = ["OccurrenceHistory", "PastOccurrence"]
 
 
-class Past(msgspec.Struct, frozen=True):
+class PastOccurrence(msgspec.Struct, frozen=True):
     """An occurrence that is or was due."""
 
     at: datetime
     """The instant of the occurrence."""
     status: OccurrenceState
-    report: Report
+    report: OccurrenceReport
 
     @property
     def reason(self) -> str | None:
@@ -48,10 +48,10 @@ class Past(msgspec.Struct, frozen=True):
         return f"{self.at:%Y-%m-%d %H:%M:%S%z} {self.report.kind:<9} {self.status} {why}".rstrip()
 
 
-class History(Sequence[Past]):
+class OccurrenceHistory(Sequence[PastOccurrence]):
     """The occurrences of a job, by instant."""
 
-    def __init__(self, job: str, occurrences: Sequence[Past]) -> None:
+    def __init__(self, job: str, occurrences: Sequence[PastOccurrence]) -> None:
         self.job = job
         self._occurrences = tuple(occurrences)
 
@@ -66,7 +66,7 @@ class History(Sequence[Past]):
         return [one.at for one in self]
 
     @property
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[OccurrenceReport]:
         """The report of each occurrence."""
         return [one.report for one in self]
 
@@ -79,15 +79,15 @@ class History(Sequence[Past]):
         return len(self._occurrences)
 
     @overload
-    def __getitem__(self, place: int) -> Past: ...
+    def __getitem__(self, place: int) -> PastOccurrence: ...
     @overload
-    def __getitem__(self, place: slice) -> History: ...
-    def __getitem__(self, place: int | slice) -> Past | History:
+    def __getitem__(self, place: slice) -> OccurrenceHistory: ...
+    def __getitem__(self, place: int | slice) -> PastOccurrence | OccurrenceHistory:
         if isinstance(place, slice):
-            return History(self.job, self._occurrences[place])
+            return OccurrenceHistory(self.job, self._occurrences[place])
         return self._occurrences[place]
 
-    def __iter__(self) -> Iterator[Past]:
+    def __iter__(self) -> Iterator[PastOccurrence]:
         return iter(self._occurrences)
 
     def __repr__(self) -> str:

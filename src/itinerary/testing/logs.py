@@ -15,7 +15,7 @@ import structlog
 
 from itinerary.simulate.processes import PROCESS, Process
 
-__all__ = ["LogLine", "Logs"]
+__all__ = ["LogLine", "LogLines"]
 
 _KEPT_MAX: Final = 100_000
 """The number of lines that are kept; the oldest are dropped."""
@@ -34,7 +34,7 @@ class LogLine(msgspec.Struct, frozen=True):
         return f"{self.at:%Y-%m-%d %H:%M:%S} {self.level:<7} {self.event} {fields}".rstrip()
 
 
-class Logs:
+class LogLines:
     """The log lines, in order. This object is the logger of the node."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -69,15 +69,15 @@ class Logs:
 
     def listen(self) -> None:
         """Start copying lines that are logged through structlog."""
-        structlog.get_config()["processors"].insert(0, self._hear)
+        structlog.get_config()["processors"].insert(0, self._handle)
 
     def leave(self) -> None:
         """Stop copying lines."""
         processors = structlog.get_config()["processors"]
-        if self._hear in processors:
-            processors.remove(self._hear)
+        if self._handle in processors:
+            processors.remove(self._handle)
 
-    def _hear(self, _: Any, level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    def _handle(self, _: Any, level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         if self.is_over:
             raise structlog.DropEvent
         if PROCESS.get() in self.processes:

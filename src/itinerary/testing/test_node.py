@@ -17,30 +17,29 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
-from itinerary.api import Itinerary, Job, Run, RunningNode
+from itinerary.api import Itinerary, Job, RunningNode, RunReference
 from itinerary.config.job_options import RunOptions
 from itinerary.errors import ClockError
 from itinerary.executors import ExecutionContext
 from itinerary.model.definition import Definition
-from itinerary.model.queries import Active, ByRef, Details, Jobs, JobsByName
-from itinerary.model.queries import History as HistoryQuery
-from itinerary.model.report import Report
+from itinerary.model.queries import ActiveQuery, ByRefQuery, DetailsQuery, HistoryQuery, JobsByNameQuery, JobsQuery
+from itinerary.model.report import OccurrenceReport
 from itinerary.model.report_builder import report_of
 from itinerary.model.rows import JobNumber, OccurrenceRow
 from itinerary.model.states import FINAL
-from itinerary.node.thread import Engine
+from itinerary.node.thread import NodeThread
 from itinerary.schedules import packaged_zone_data
 from itinerary.schedules.durations import SECOND, DurationLike, format_duration, parse_duration
 from itinerary.schedules.instants import Moment, MomentLike
 from itinerary.schedules.suggestions import did_you_mean
 from itinerary.simulate.processes import Process, in_process
 from itinerary.testing.fakes import Fake, Raises
-from itinerary.testing.history import History, Past
-from itinerary.testing.logs import LogLine, Logs
+from itinerary.testing.history import OccurrenceHistory, PastOccurrence
+from itinerary.testing.logs import LogLine, LogLines
 from itinerary.testing.loop import of_the_test
-from itinerary.testing.time_control import Clockwork, looks_ahead
+from itinerary.testing.time_control import TestLoop, looks_ahead
 
-__all__ = ["Rehearsal", "Upcoming"]
+__all__ = ["TestNode", "UpcomingInstant"]
 
 T = TypeVar("T")
 
@@ -50,14 +49,14 @@ _NAMES_SHOWN: Final = 20
 _LINES_SHOWN: Final = 50
 
 
-class Upcoming(NamedTuple):
+class UpcomingInstant(NamedTuple):
     """An upcoming instant."""
 
     at: datetime
     job: str
 
 
-class Rehearsal:
+class TestNode:
     """The node of an app on a test's clock, with queries for the test. The fixture `itinerary_clock` makes it."""
 
     def __init__(
@@ -81,9 +80,9 @@ class Rehearsal:
         packaged_zone_data().zone(zone)  # raises an error with a suggestion for an unknown zone
         self._tz = ZoneInfo(zone)
         begins_at = self._instant(start, "start") + 1  # an occurrence due at `start` itself is past
-        self._clockwork = Clockwork(app, begins_at, patience)
-        self._loop, self._ground = self._clockwork.loop, self._clockwork.ground
-        self._logs = Logs(lambda: self._local(self._ground.now()))
+        self._clockwork = TestLoop(app, begins_at, patience)
+        self._loop, self._environment = self._clockwork.loop, self._clockwork.environment
+        self._logs = LogLines(lambda: self._local(self._environment.now()))
         self._process: Process | None = None
         self._starts = self._triggers = 0
         self._logs.listen()
@@ -98,7 +97,7 @@ class Rehearsal:
     @property
     def now(self) -> datetime:
         """The time in the zone of the test node, to the millisecond."""
-        return self._local(self._ground.now() // _MILLISECOND * _MILLISECOND)
+        return self._local(self._environment.now() // _MILLISECOND * _MILLISECOND)
 
     def advance(
         self,
@@ -156,7 +155,7 @@ class Rehearsal:
     def start(self) -> None:
         """Start a node after `crash` or `shut_down`. Missed runs go through recovery, as in production."""
         self._clockwork.check()
-        engine = self.app._new_engine(self._loop, self._ground, self._logs)  # noqa: SLF001 - a test node is a part of its app
+        engine = self.app._new_engine(self._loop, self._environment, self._logs)  # noqa: SLF001 - a test node is a part of its app
         self._starts += 1
         self._process = Process(self.app.configuration.name, self._starts)
         self._logs.processes.add(self._process)
@@ -199,7 +198,7 @@ class Rehearsal:
         self.app._over()  # noqa: SLF001 - a test node is a part of its app
         self._clockwork.engine = None
 
-    def _running_engine(self) -> Engine:
+    def _running_engine(self) -> NodeThread:
         self._clockwork.check_open()
         if self._clockwork.engine is None:
             raise ClockError("no node runs now; run.start() starts one")
@@ -231,7 +230,7 @@ class Rehearsal:
 
     def trigger(
         self, job: str, *, key: str | None = None, reason: str | None = None, **options: Unpack[RunOptions]
-    ) -> Run:
+    ) -> RunReference:
         """Trigger a run of a job now. If its tasks take no time, the run has ended when this returns."""
         self._triggers += 1
         key = f"trigger {self._triggers}" if key is None else key  # the same key and id in each test
@@ -249,16 +248,16 @@ class Rehearsal:
         """Skip one instant."""
         self._done(self._job(job).skip(instant, reason=reason))
 
-    def cancel(self, occurrence: Run, *, reason: str | None = None) -> bool:
+    def cancel(self, occurrence: RunReference, *, reason: str | None = None) -> bool:
         """Ask an occurrence to end."""
         return self._done(self.node.cancel(occurrence, reason=reason))
 
-    def wait(self, occurrence: Run, *, within: DurationLike = "1d") -> Report:
+    def wait(self, occurrence: RunReference, *, within: DurationLike = "1d") -> OccurrenceReport:
         """Let time pass until an occurrence has ended, and return its report. Raises ClockError after `within`."""
         limit = parse_duration(within)
 
         def row() -> OccurrenceRow:
-            return self._ground.engine.now_answer(ByRef((occurrence.ref,)))[occurrence.ref]
+            return self._environment.engine.now_answer(ByRefQuery((occurrence.ref,)))[occurrence.ref]
 
         self._clockwork.wait(lambda: row().status in FINAL, limit)
         if row().status not in FINAL:
@@ -278,7 +277,7 @@ class Rehearsal:
         timeline = self._running_engine().desk.timeline
         tasks = {job.name: _fakeable(timeline.definition(job.number, job.version)) for job in timeline.jobs.values()}
         fake = Fake(task, returns, raises, takes, does)
-        self._ground.fakes.add(fake, tasks)
+        self._environment.fakes.add(fake, tasks)
         return fake
 
     def _job(self, name: str) -> Job:
@@ -289,32 +288,32 @@ class Rehearsal:
     def _done(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a request, and everything that needs no time."""
         answer = self.call(call)
-        self._advance_to(self._ground.now())
+        self._advance_to(self._environment.now())
         return answer
 
     # -- queries -----------------------------------------------------------------------------------------------------
 
-    def history(self, job: str) -> History:
+    def history(self, job: str) -> OccurrenceHistory:
         """Return the occurrences of a job that are or were due, by instant."""
-        number, now, answer = self._number(job), self._ground.now(), self._ground.engine.now_answer
-        rows: list[OccurrenceRow] = [row for row in answer(Active(number)) if row.due_at <= now]
+        number, now, answer = self._number(job), self._environment.now(), self._environment.engine.now_answer
+        rows: list[OccurrenceRow] = [row for row in answer(ActiveQuery(number)) if row.due_at <= now]
         page = answer(HistoryQuery(number))
         rows += page.rows
         while page.next is not None:
             page = answer(HistoryQuery(number, page.next))
             rows += page.rows
-        return History(job, self._told(job, sorted(rows, key=lambda row: (row.instant, row.ref))))
+        return OccurrenceHistory(job, self._told(job, sorted(rows, key=lambda row: (row.instant, row.ref))))
 
-    def upcoming(self, job: str | None = None, *, count: int = 10) -> list[Upcoming]:
+    def upcoming(self, job: str | None = None, *, count: int = 10) -> list[UpcomingInstant]:
         """Return the next instants that will run, of one job or of all, by the versions in force then."""
-        timeline, now = self._running_engine().desk.timeline, self._ground.now()
+        timeline, now = self._running_engine().desk.timeline, self._environment.now()
         jobs = None if job is None else [self._number(job)]
         names = {row.number: row.name for row in timeline.jobs.values()}
-        found: list[Upcoming] = []
+        found: list[UpcomingInstant] = []
         for until in looks_ahead(now):
             expected = timeline.expected(now + 1, until, jobs)
             due = sorted((one.instant, names[one.job]) for one in expected if one.skipped is None)
-            found = [Upcoming(self._local(instant), name) for instant, name in due[:count]]
+            found = [UpcomingInstant(self._local(instant), name) for instant, name in due[:count]]
             if len(found) == count:
                 break
         return found
@@ -323,7 +322,7 @@ class Rehearsal:
     def database(self) -> sqlite3.Connection:
         """The database of `ctx.transaction()`: SQLite in memory, in which the test creates the tables."""
         self._clockwork.check_open()
-        return self._ground.engine.database
+        return self._environment.engine.database
 
     @property
     def logs(self) -> list[LogLine]:
@@ -334,21 +333,24 @@ class Rehearsal:
         """Return the fields of each line with that event."""
         return [line.fields for line in self._logs.lines if line.event == event]
 
-    def _told(self, job: str, rows: Sequence[OccurrenceRow]) -> list[Past]:
-        details = {one.row.ref: one for one in self._ground.engine.now_answer(Details(tuple(row.ref for row in rows)))}
-        return [Past(self._local(row.instant), row.status, report_of(job, details[row.ref])) for row in rows]
+    def _told(self, job: str, rows: Sequence[OccurrenceRow]) -> list[PastOccurrence]:
+        details = {
+            one.row.ref: one
+            for one in self._environment.engine.now_answer(DetailsQuery(tuple(row.ref for row in rows)))
+        }
+        return [PastOccurrence(self._local(row.instant), row.status, report_of(job, details[row.ref])) for row in rows]
 
     def _number(self, job: str) -> JobNumber:
-        found = self._ground.engine.now_answer(JobsByName((job,)))
+        found = self._environment.engine.now_answer(JobsByNameQuery((job,)))
         if job in found:
             return found[job].number
-        names = [one.name for one in self._ground.engine.now_answer(Jobs())]
+        names = [one.name for one in self._environment.engine.now_answer(JobsQuery())]
         hint = did_you_mean(job, names, otherwise=f"there are {', '.join(names[:_NAMES_SHOWN]) or 'none'}")
         raise ClockError(f"there is no job {job!r} in this app; {hint}")
 
     def describe(self) -> str:
         """Return what has happened, in words, for the output of a failed test."""
-        histories = [repr(self.history(job.name)) for job in self._ground.engine.now_answer(Jobs())]
+        histories = [repr(self.history(job.name)) for job in self._environment.engine.now_answer(JobsQuery())]
         said = [str(line) for line in self.logs if line.level in ("warning", "error")]
         return "\n".join([f"the clock shows {self.now.isoformat()}", *histories, *said[-_LINES_SHOWN:]])
 

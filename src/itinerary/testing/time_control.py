@@ -24,14 +24,14 @@ from typing import Any, Final, NamedTuple
 from itinerary.api import Itinerary
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ClockError, WindowError
-from itinerary.node.thread import Engine
+from itinerary.node.thread import NodeThread
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import LATEST
 from itinerary.signal_safe_wait import join_thread
 from itinerary.testing.environment import RehearsalGround
 from itinerary.testing.loop import RehearsalLoop
 
-__all__ = ["Clockwork", "looks_ahead"]
+__all__ = ["TestLoop", "looks_ahead"]
 
 _STEP: Final = SECOND
 """The step of the loop between two checks for work."""
@@ -52,14 +52,14 @@ class _Ahead(NamedTuple):
     instants: list[int]
 
 
-class Clockwork:
+class TestLoop:
     """The loop of a test node, and its control."""
 
     def __init__(self, app: Itinerary, begins_at: int, patience: float) -> None:
         self._app = app
         self.loop = RehearsalLoop(patience)
-        self.ground = RehearsalGround(self.loop, begins_at, self._asked)
-        self.engine: Engine | None = None
+        self.environment = RehearsalGround(self.loop, begins_at, self._asked)
+        self.engine: NodeThread | None = None
         """The running node thread."""
         self.is_closed = False
         self._is_turning = False
@@ -73,7 +73,7 @@ class Clockwork:
 
     def wait(self, is_over: Callable[[], bool], limit: int = _WAITS_FOR) -> None:
         """Let time pass until `is_over` is true or the limit is reached."""
-        self._turn(lambda: self._go(self.ground.now() + limit, is_over))
+        self._turn(lambda: self._go(self.environment.now() + limit, is_over))
 
     def close(self) -> None:
         """End everything that is unfinished."""
@@ -81,7 +81,7 @@ class Clockwork:
         try:
             _elsewhere(self.loop.end)
         finally:
-            self.ground.close()
+            self.environment.close()
 
     def check(self) -> None:
         """Raise ClockError if the caller cannot move the clock."""
@@ -113,11 +113,11 @@ class Clockwork:
         while True:
             self.loop.move(self.loop.time(), is_over)  # run what needs no time
             self._complain()
-            if is_over() or self.ground.now() >= target:
+            if is_over() or self.environment.now() >= target:
                 return
             self._skip(target)
-            until = min(target, self.ground.now() + _STEP)
-            self.loop.move(self.ground.seconds(until), is_over)
+            until = min(target, self.environment.now() + _STEP)
+            self.loop.move(self.environment.seconds(until), is_over)
 
     def _complain(self) -> None:
         """Raise an error that the test must see."""
@@ -131,15 +131,15 @@ class Clockwork:
 
     def _skip(self, target: int) -> None:
         """Skip the time in which the node is idle."""
-        now = self.ground.now()
+        now = self.environment.now()
         until = min(target - self._settling, self._next_due(now, target) - _LEAD, self._next_alarm)
         if until <= now:
             return
-        by = min(self.ground.seconds(until), self.loop.next_of_the_test()) - self.loop.time()
+        by = min(self.environment.seconds(until), self.loop.next_of_the_test()) - self.loop.time()
         if by * SECOND <= self._worth_skipping:
             return
         self.loop.skip(by)
-        self.ground.skipped += by
+        self.environment.skipped += by
         if self.engine is not None:
             self.engine.node.clock.move(round(by * SECOND))
             self.engine.node.builder.rebuild("the test has moved the clock")
@@ -158,7 +158,7 @@ class Clockwork:
         suspended with the node, and not for dead.
         """
         settings = self._app.configuration.settings
-        return 0 if self.ground.engine.is_idle else settings.orchestrator_heartbeat_interval + _LEAD
+        return 0 if self.environment.engine.is_idle else settings.orchestrator_heartbeat_interval + _LEAD
 
     @property
     def _next_alarm(self) -> int:
@@ -168,11 +168,11 @@ class Clockwork:
             return 0
         if engine is None:
             return 0 if self._app.is_running else _FOREVER  # no skip while a node is starting
-        if self.ground.engine.is_idle:
+        if self.environment.engine.is_idle:
             return _FOREVER
         node = engine.node
         assert node.number is not None, "a node that has started has joined"
-        if node.backlog[0] or not self.ground.engine.is_in_hand(node.number):
+        if node.backlog[0] or not self.environment.engine.is_in_hand(node.number):
             return 0
         at = node.scheduler.next_at
         return _FOREVER if at is None else at - _LEAD

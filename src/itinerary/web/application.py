@@ -23,13 +23,20 @@ from litestar.response import Redirect
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
 from itinerary.connections.refusals import Refusals
-from itinerary.errors import ItineraryError, KeyUsed, NotThere, PermissionDeniedError, StaleVersion, StoreError
-from itinerary.web.access import Door, Slowdown, security_headers
+from itinerary.errors import (
+    IdempotencyKeyReusedError,
+    ItineraryError,
+    NotFoundError,
+    PermissionDeniedError,
+    StaleVersion,
+    StoreError,
+)
+from itinerary.web.access import Admission, Slowdown, security_headers
 from itinerary.web.litestar_guard import HEADERS_TO_ADD, REFUSED_WITH, add_headers, guard
-from itinerary.web.live import Drawn, Hub, TooMany
+from itinerary.web.live import LivePages, RenderedPage, TooMany
 from itinerary.web.pages.rendering import framed, page_key
 from itinerary.web.pages.templates import drawn
-from itinerary.web.problems import PROBLEM_TYPE, Refused
+from itinerary.web.problems import PROBLEM_TYPE, RequestRefused
 from itinerary.web.stream_limits import STREAMS_MAX, OpenStreams
 
 __all__ = ["API", "BODY_MAX", "application"]
@@ -39,9 +46,9 @@ BODY_MAX: Final = 1_000_000
 """The maximum size of a request body, in bytes (Q4)."""
 _STATUSES: Final[Mapping[type[Exception], tuple[int, str]]] = {
     PermissionDeniedError: (403, "Not permitted"),
-    NotThere: (404, "Not found"),
+    NotFoundError: (404, "Not found"),
     StaleVersion: (409, "Changed meanwhile"),
-    KeyUsed: (422, "Key used"),
+    IdempotencyKeyReusedError: (422, "Key used"),
 }
 _REFUSED_FROM: Final = 400
 """Responses with this status or above are rejections."""
@@ -51,8 +58,8 @@ AnyRequest = Request[Any, Any, Any]
 
 
 def application(
-    hub: Hub,
-    door: Door,
+    hub: LivePages,
+    admission: Admission,
     log: Any,
     routes: Sequence[ControllerRouterHandler],
     openapi: OpenAPIConfig | None = None,
@@ -69,8 +76,8 @@ def application(
         state=State(
             {
                 "hub": hub,
-                "house": hub.house,
-                "door": door,
+                "server": hub.server,
+                "admission": admission,
                 "log": log,
                 "refusals": refusals,
                 "slowdown": Slowdown(),
@@ -83,21 +90,21 @@ def application(
         logging_config=None,
         debug=False,
     )
-    return Envelope(app, door, refusals)
+    return Envelope(app, admission, refusals)
 
 
 class Envelope:
     """ASGI middleware around every response."""
 
-    def __init__(self, inner: ASGIApp, door: Door, refusals: Refusals) -> None:
-        self._inner, self._door, self._refusals = inner, door, refusals
+    def __init__(self, inner: ASGIApp, admission: Admission, refusals: Refusals) -> None:
+        self._inner, self._admission, self._refusals = inner, admission, refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request, and add the headers of every response."""
         if scope["type"] != ScopeType.HTTP:
             await self._inner(scope, receive, send)
             return
-        scope["scheme"] = self._door.public_scheme(list(scope["headers"]), scope["scheme"])
+        scope["scheme"] = self._admission.public_scheme(list(scope["headers"]), scope["scheme"])
         waiting: list[tuple[str, str]] = []
         state: dict[str, Any] = {**(scope.get("state") or {}), HEADERS_TO_ADD: waiting}
         scope["state"] = state
@@ -133,7 +140,7 @@ def _failed(request: AnyRequest, error: Exception) -> Response[Any]:
         return Redirect("/login", query_params={"next": page_key(request)}, status_code=303)
     try:
         part = drawn("problem.html", title=refused.title, detail=refused.detail)
-        return framed(request, Drawn(title=refused.title, parts={"problem": part}, status=refused.status))
+        return framed(request, RenderedPage(title=refused.title, parts={"problem": part}, status=refused.status))
     except (
         KeyError,
         AssertionError,
@@ -142,23 +149,23 @@ def _failed(request: AnyRequest, error: Exception) -> Response[Any]:
         return Response(str(plain), status_code=refused.status, media_type="text/html")
 
 
-def _refusal(request: AnyRequest, error: Exception) -> Refused:
+def _refusal(request: AnyRequest, error: Exception) -> RequestRefused:
     match error:
-        case Refused():
+        case RequestRefused():
             return error
         case HTTPException():
             title = _TITLES.get(error.status_code, "Not done")
-            return Refused(error.status_code, title, error.detail or title)
+            return RequestRefused(error.status_code, title, error.detail or title)
         case TooMany():
-            return Refused(503, "Too many", str(error))
-        case PermissionDeniedError() | NotThere() | KeyUsed() | StaleVersion():
+            return RequestRefused(503, "Too many", str(error))
+        case PermissionDeniedError() | NotFoundError() | IdempotencyKeyReusedError() | StaleVersion():
             status, title = next(told for kind, told in _STATUSES.items() if isinstance(error, kind))
-            return Refused(status, title, str(error))
+            return RequestRefused(status, title, str(error))
         case StoreError():
-            request.app.state.house.failed(error)
-            return Refused(503, "The store cannot be reached", str(error))
+            request.app.state.server.failed(error)
+            return RequestRefused(503, "The store cannot be reached", str(error))
         case ItineraryError():
-            return Refused(400, "Not done", str(error))
+            return RequestRefused(400, "Not done", str(error))
         case _:
             request.app.state.log.error("web.failed", path=request.scope["path"], exc_info=error)
-            return Refused(500, "Our mistake", "this should not have happened; the node's log has more about it")
+            return RequestRefused(500, "Our mistake", "this should not have happened; the node's log has more about it")

@@ -15,21 +15,21 @@ from itinerary.connections.refusals import Refusals
 from itinerary.model.queries import Answer, Query
 from itinerary.observe.listen_address import ListenAt
 from itinerary.operations.tokens import TokenBook, has_tokens
-from itinerary.web.access import Door, RateLimits, check_listening
+from itinerary.web.access import Admission, RateLimits, check_listening
 from itinerary.web.access.local import OwnerOf
 from itinerary.web.api.routes import api_routes
-from itinerary.web.api.state import Service
+from itinerary.web.api.state import ApiState
 from itinerary.web.application import application
-from itinerary.web.live import Hub
+from itinerary.web.live import LivePages
 from itinerary.web.pages.routes import PAGES
 from itinerary.web.pages.templates import read_ahead
-from itinerary.web.server_state import House
+from itinerary.web.server_state import ServerState
 from itinerary.web.stream_limits import STREAMS_MAX
 
-__all__ = ["Serving"]
+__all__ = ["WebApplication"]
 
 
-class Serving(AbstractAsyncContextManager[ASGIApp]):
+class WebApplication(AbstractAsyncContextManager[ASGIApp]):
     """The application and its resources."""
 
     def __init__(
@@ -58,21 +58,21 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
         """
         self._refusals, self._streams_max = refusals, streams_max
         self._owner_of = owner_of
-        self._house = House(node, configuration, log=log)
+        self._server = ServerState(node, configuration, log=log)
         self._at, self._log, self._limits = at, log, limits
-        self._service: Service | None = None
+        self._service: ApiState | None = None
         self._going_on: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> ASGIApp:
         """Open all resources. Raises NodeError if the server may not listen at its address."""
         if not self._at.is_loopback:
             check_listening(self._at, has_tokens=await has_tokens(self._read))
-        for name, work in (("rounds", self._house.rounds.run()), ("templates", read_ahead())):
+        for name, work in (("rounds", self._server.rounds.run()), ("templates", read_ahead())):
             task = asyncio.create_task(work, name=name)
             task.add_done_callback(self._tell_of)
             self._going_on.append(task)
-        configuration = self._house.configuration
-        door = Door(
+        configuration = self._server.configuration
+        admission = Admission(
             self._at,
             TokenBook(self._read),
             names=configuration.web_names,
@@ -81,10 +81,10 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
             owner_of=self._owner_of,
             limits=self._limits,
         )
-        self._service = Service(self._house, self._log)
+        self._service = ApiState(self._server, self._log)
         return application(
-            Hub(self._house),
-            door,
+            LivePages(self._server),
+            admission,
             self._log,
             [*PAGES, *api_routes(self._service)],
             refusals=self._refusals,
@@ -100,7 +100,7 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
             await asyncio.wait(self._going_on)
         if self._service is not None:
             await self._service.close()
-        await self._house.close()
+        await self._server.close()
 
     def _tell_of(self, task: asyncio.Task[None]) -> None:
         """Log the failure of a background task. Such a failure is our bug; pages work without the task."""
@@ -108,4 +108,4 @@ class Serving(AbstractAsyncContextManager[ASGIApp]):
             self._log.error("web.failed", path=task.get_name(), exc_info=error)
 
     async def _read(self, query: Query[Answer]) -> Answer:
-        return await (await self._house.store()).read(query)
+        return await (await self._server.store()).read(query)

@@ -14,12 +14,12 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from itinerary.audit import Audited, Progress
+from itinerary.audit import AuditProgress, AuditResult
 from itinerary.errors import ItineraryError, NodeError
 from itinerary.web.background import Background
 from itinerary.web.heavy.pool import HeavyWork
 from itinerary.web.heavy.works import AuditWork
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["AuditSeen", "Audits"]
 
@@ -32,9 +32,9 @@ Window = tuple[int, int]
 class AuditSeen(msgspec.Struct, frozen=True, kw_only=True):
     """An audit: its progress, or its result."""
 
-    progress: Progress | None = None
+    progress: AuditProgress | None = None
     """None: the audit waits for another one to end."""
-    found: Audited | None = None
+    found: AuditResult | None = None
     trouble: str | None = None
     ended: float | None = None
     """The end of the audit, by the monotonic clock."""
@@ -83,14 +83,14 @@ class Audits:
         try:
             async with self._turn:
                 answer = await self._heavy.run(
-                    AuditWork(start=start, end=end), by, hear=lambda far: self._note(window, far), is_long=True
+                    AuditWork(start=start, end=end), by, handle=lambda far: self._note(window, far), is_long=True
                 )
-        except (ItineraryError, Refused) as error:
+        except (ItineraryError, RequestRefused) as error:
             self._end(window, AuditSeen(trouble=str(error)))
         else:
-            self._end(window, AuditSeen(found=msgspec.json.decode(answer, type=Audited)))
+            self._end(window, AuditSeen(found=msgspec.json.decode(answer, type=AuditResult)))
 
-    def _note(self, window: Window, far: Progress) -> None:
+    def _note(self, window: Window, far: AuditProgress) -> None:
         self._seen[window] = AuditSeen(progress=far)
 
     def _end(self, window: Window, seen: AuditSeen) -> None:

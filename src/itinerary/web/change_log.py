@@ -20,14 +20,14 @@ import msgspec
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import ByKey, Decided, Entries
+from itinerary.model.queries import ByKeyQuery, DecidedQuery, EntriesQuery
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, Key
-from itinerary.model.run_request import Asked, read_asked
-from itinerary.read.runs import RunSeen, run_seen
-from itinerary.read.snapshot import Ground, at
+from itinerary.model.run_request import RunRequestInfo, read_asked
+from itinerary.read.runs import RunView, run_seen
+from itinerary.read.snapshot import StoreSnapshot, at
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["AskedRun", "AskedRuns", "Change", "Trail"]
+__all__ = ["AskedRun", "AskedRuns", "ChangeEntry", "ChangeLog"]
 
 _LOOKED_BACK: Final = tuple(seconds * SECOND for seconds in (86_400, 3_600, 600, 60))
 _KEYS_MAX: Final = 20_000
@@ -38,7 +38,7 @@ _AHEAD: Final = 60 * SECOND
 _ASKED_FOR: Final = (Kind.TRIGGER, Kind.REPLAY, Kind.BACKFILL)
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class ChangeEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A change, or several of one kind that were made together."""
 
     revision: int
@@ -63,8 +63,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class AskedRun(msgspec.Struct, frozen=True):
     """A run that a user requested."""
 
-    run: RunSeen
-    asked: Asked
+    run: RunView
+    asked: RunRequestInfo
 
 
 class AskedRuns(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class AskedRuns(msgspec.Struct, frozen=True):
     since: datetime
 
 
-class Trail:
+class ChangeLog:
     """The change log of the web server, shared by all users."""
 
     def __init__(self) -> None:
@@ -84,25 +84,27 @@ class Trail:
         self._asked: AskedRuns | None = None
         self._asked_at = float("-inf")
 
-    async def changes(self, ground: Ground, *, before: int | None, limit: int) -> tuple[list[Change], int | None]:
+    async def changes(
+        self, snapshot: StoreSnapshot, *, before: int | None, limit: int
+    ) -> tuple[list[ChangeEntry], int | None]:
         """Return changes before a revision, newest first, and the start of the next page."""
-        await self._read(ground)
-        found: list[Change] = []
+        await self._read(snapshot)
+        found: list[ChangeEntry] = []
         entries = (entry for entry in reversed(self._entries) if before is None or entry.revision < before)
         for (revision, *_), group in groupby(entries, key=lambda entry: (entry.revision, entry.kind, entry.entered_by)):
             if len(found) >= limit and revision < found[-1].revision:
                 return found, found[-1].revision
-            found.append(_change(list(group), ground.timeline))
+            found.append(_change(list(group), snapshot.timeline))
         return found, None
 
-    async def _read(self, ground: Ground) -> None:
-        timeline = ground.timeline
+    async def _read(self, snapshot: StoreSnapshot) -> None:
+        timeline = snapshot.timeline
         if timeline.revision == self._revision:
             return
         if not self._revision:
             fresh = [entry for job in (FOR_ALL, *timeline.jobs) for entry in _own(timeline, job)]
         else:
-            rows = await ground.store.read(Entries(self._revision))
+            rows = await snapshot.store.read(EntriesQuery(self._revision))
             fresh = [entry for entry in rows if entry.revision <= timeline.revision]
         told = [entry for entry in fresh if entry.kind is not EntryKind.ZONE and entry.revision > self._revision]
         self._entries += sorted(told, key=lambda entry: (entry.revision, entry.line))
@@ -110,10 +112,10 @@ class Trail:
             timeline.revision if not self._revision else max([self._revision, *(e.revision for e in fresh)])
         )
 
-    async def asked(self, ground: Ground) -> AskedRuns:
+    async def asked(self, snapshot: StoreSnapshot) -> AskedRuns:
         """Return runs that users requested, newest first."""
         if self._asked is None or monotonic() - self._asked_at > _FRESH_FOR:
-            self._asked = await _asked_runs(ground)
+            self._asked = await _asked_runs(snapshot)
             self._asked_at = monotonic()
         return self._asked
 
@@ -122,10 +124,10 @@ def _own(timeline: Timeline, job: JobNumber) -> tuple[EntryRow, ...]:
     return timeline.entries_for(job) if job == FOR_ALL else timeline.entries(job)
 
 
-def _change(entries: list[EntryRow], timeline: Timeline) -> Change:
+def _change(entries: list[EntryRow], timeline: Timeline) -> ChangeEntry:
     first = entries[-1]  # `entries` is newest first
     job = timeline.jobs.get(first.job)
-    return Change(
+    return ChangeEntry(
         revision=first.revision,
         at=at(first.entered_at),
         by=first.entered_by,
@@ -139,15 +141,15 @@ def _change(entries: list[EntryRow], timeline: Timeline) -> Change:
     )
 
 
-async def _asked_runs(ground: Ground) -> AskedRuns:
-    end, back = ground.now + _AHEAD, _LOOKED_BACK[-1]
+async def _asked_runs(snapshot: StoreSnapshot) -> AskedRuns:
+    end, back = snapshot.now + _AHEAD, _LOOKED_BACK[-1]
     keys: list[Key] = []
     for back in _LOOKED_BACK:
-        keys = list(await ground.store.read(Decided(ground.now - back, end, _KEYS_MAX)))
+        keys = list(await snapshot.store.read(DecidedQuery(snapshot.now - back, end, _KEYS_MAX)))
         if len(keys) < _KEYS_MAX:
             break
     wanted = tuple(key for key in keys if key.kind in _ASKED_FOR)[-_RUNS_MAX:]
-    rows = await ground.store.read(ByKey(wanted))
+    rows = await snapshot.store.read(ByKeyQuery(wanted))
     found = []
     for row in sorted(rows.values(), key=lambda row: row.ref, reverse=True):
         try:
@@ -155,5 +157,5 @@ async def _asked_runs(ground: Ground) -> AskedRuns:
         except ItineraryError:  # written by another release
             asked = None
         if asked is not None:
-            found.append(AskedRun(run_seen(row, ground.timeline.jobs[row.job], {}), asked))
-    return AskedRuns(tuple(found), at(ground.now - back))
+            found.append(AskedRun(run_seen(row, snapshot.timeline.jobs[row.job], {}), asked))
+    return AskedRuns(tuple(found), at(snapshot.now - back))

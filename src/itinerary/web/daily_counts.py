@@ -23,14 +23,14 @@ from typing import Final
 import msgspec
 
 from itinerary.errors import StoreError
-from itinerary.model.queries import History, Page
+from itinerary.model.queries import HistoryQuery, Page
 from itinerary.model.rows import JobNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import DAY
 
-__all__ = ["YEAR", "Counting", "Covered", "DayCount", "Year"]
+__all__ = ["YEAR", "CollapsedDays", "DailyCounts", "DayCount", "YearCounts"]
 
 YEAR: Final = 53 * 7
 """The number of counted days: the chart shows whole weeks."""
@@ -57,7 +57,7 @@ class DayCount:
         """The place in the history of the last of these occurrences that ended."""
 
 
-class Covered(msgspec.Struct, frozen=True):
+class CollapsedDays(msgspec.Struct, frozen=True):
     """A collapsed range: one row for many instants, on the days `[first, last]`."""
 
     first: int
@@ -66,12 +66,12 @@ class Covered(msgspec.Struct, frozen=True):
     count: int
 
 
-class Year(msgspec.Struct, frozen=True):
+class YearCounts(msgspec.Struct, frozen=True):
     """The known counts of a year. Days are numbered from the epoch, by the clock of the zone."""
 
     today: int
     days: Mapping[int, DayCount]
-    covered: tuple[Covered, ...]
+    covered: tuple[CollapsedDays, ...]
     is_whole: bool
     """True if everything has been counted."""
 
@@ -86,7 +86,7 @@ class _Tally:
     def __init__(self, zone: str) -> None:
         self.zone = zone
         self.days: dict[int, DayCount] = {}
-        self.covered: dict[int, Covered] = {}
+        self.covered: dict[int, CollapsedDays] = {}
         self.top = 0
         """History from this place on is new."""
         self.gaps: list[tuple[int, int]] = []
@@ -105,10 +105,10 @@ class _Tally:
             self.gaps.append((page.next, self.top))
         self.top = places[0] + 1
 
-    async def go_on(self, ground: Ground, job: JobNumber, since: int, day_of: Callable[[int], int]) -> None:
+    async def proceed(self, snapshot: StoreSnapshot, job: JobNumber, since: int, day_of: Callable[[int], int]) -> None:
         """Count one more slice of the newest gap. Another task may count the same slice concurrently."""
         gap = before, floor = self.gaps[-1]
-        page = await ground.store.read(History(job, before, min(_SLICE, before - floor)))
+        page = await snapshot.store.read(HistoryQuery(job, before, min(_SLICE, before - floor)))
         if gap not in self.gaps:
             return
         self._count((row for row in page.rows if row.place is not None and row.place >= floor), day_of)
@@ -131,14 +131,14 @@ class _Tally:
             if (window := row.window) is not None and row.started_at is None:
                 if len(self.covered) < _COVERED_MAX:
                     last = day_of(max(window.end - 1, window.start))
-                    self.covered[row.ref] = Covered(day_of(window.start), last, row.status, window.count)
+                    self.covered[row.ref] = CollapsedDays(day_of(window.start), last, row.status, window.count)
                 continue
             day = self.days.setdefault(day_of(row.instant), DayCount())
             day.states[row.status] += 1
             day.place = max(day.place, -1 if row.place is None else row.place)
 
 
-class Counting:
+class DailyCounts:
     """The counts for all viewers, on one event loop: a part while they wait, the rest in the background."""
 
     def __init__(
@@ -150,11 +150,11 @@ class Counting:
         self._tallies: dict[JobNumber, _Tally] = {}
         self._task: asyncio.Task[None] | None = None
 
-    async def year(self, ground: Ground, job: JobNumber, zone: str, newest: Page) -> Year:
+    async def year(self, snapshot: StoreSnapshot, job: JobNumber, zone: str, newest: Page) -> YearCounts:
         """Return the known counts of a job's last year. `newest` is the current first page of its history."""
 
         def day_of(instant: int) -> int:
-            return (instant // SECOND + ground.offset(zone, instant)) // DAY
+            return (instant // SECOND + snapshot.offset(zone, instant)) // DAY
 
         tally = self._tallies.pop(job, None)
         is_new = tally is None or tally.zone != zone
@@ -163,17 +163,17 @@ class Counting:
         self._tallies[job] = tally  # at the end: the job that was viewed last is dropped last
         if len(self._tallies) > _JOBS_MAX:
             del self._tallies[next(iter(self._tallies))]
-        today, since = day_of(ground.now), ground.now - (YEAR + 1) * DAY * SECOND
+        today, since = day_of(snapshot.now), snapshot.now - (YEAR + 1) * DAY * SECOND
         tally.begin(newest, day_of)
-        tally.step = lambda: tally.go_on(ground, job, since, day_of)
+        tally.step = lambda: tally.proceed(snapshot, job, since, day_of)
         tally.looked_at = began = self._clock()
         while is_new and tally.gaps and self._clock() - began < _COUNTED_AT_ONCE:
             await tally.step()
-        self._go_on()
+        self._proceed()
         tally.forget(today - YEAR)
-        return Year(today, tally.days, tuple(tally.covered.values()), not tally.gaps)
+        return YearCounts(today, tally.days, tuple(tally.covered.values()), not tally.gaps)
 
-    def _go_on(self) -> None:
+    def _proceed(self) -> None:
         """Start background counting if a job needs it. Raises the error of the previous task, if it failed."""
         if self._task is not None and self._task.done():
             task, self._task = self._task, None

@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping, Sequence
 from fnmatch import translate
 from typing import Final, NamedTuple
 
-from itinerary.core.timeline.history import FOREVER, Active, Paused, Removed, Stopped, Stretch
+from itinerary.core.timeline.history import FOREVER, HistorySegment, JobActive, JobPaused, JobRemoved, JobStopped
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.rows import EntryRow, JobNumber, JobRow
 from itinerary.read.jobs import JobState
 
-__all__ = ["JobBook"]
+__all__ = ["JobIndex"]
 
 _SEARCHES_MAX: Final = 32
 _WILD: Final = re.compile(r"[*?\[]")
@@ -32,10 +32,10 @@ class _Known(NamedTuple):
     """When the state changes without a new entry."""
 
 
-class JobBook:
+class JobIndex:
     """The jobs of one timeline, at one moment."""
 
-    def __init__(self, timeline: Timeline, now: int, before: JobBook | None = None) -> None:
+    def __init__(self, timeline: Timeline, now: int, before: JobIndex | None = None) -> None:
         self.timeline = timeline
         known = {} if before is None else before.known
         self.known: Mapping[JobNumber, _Known] = {
@@ -103,24 +103,24 @@ def _kept(timeline: Timeline, job: JobNumber, now: int, known: _Known | None) ->
     if known is not None and known.entries is entries and now < known.until:
         return known
     try:
-        stretches = timeline.history(job).stretches
+        segments = timeline.history(job).segments
     except ItineraryError:
         return _Known(entries, JobState.QUARANTINED, FOREVER)
-    stretch = next((one for one in stretches if now < one.end), None)
-    if stretch is None:
+    segment = next((one for one in segments if now < one.end), None)
+    if segment is None:
         return _Known(entries, JobState.REMOVED, FOREVER)
-    if now < stretch.start:
-        return _Known(entries, JobState.LATER, stretch.start)
-    return _Known(entries, _standing(stretch), stretch.end)
+    if now < segment.start:
+        return _Known(entries, JobState.LATER, segment.start)
+    return _Known(entries, _status(segment), segment.end)
 
 
-def _standing(stretch: Stretch) -> JobState:
-    match stretch.standing:
-        case Active():
+def _status(segment: HistorySegment) -> JobState:
+    match segment.status:
+        case JobActive():
             return JobState.ACTIVE
-        case Paused():
+        case JobPaused():
             return JobState.PAUSED
-        case Stopped():
+        case JobStopped():
             return JobState.STOPPED
-        case Removed():
+        case JobRemoved():
             return JobState.REMOVED

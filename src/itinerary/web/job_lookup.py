@@ -16,7 +16,7 @@ from itinerary.core.timeline.timeline import Timeline
 from itinerary.model.ids import JOB_NAMESPACE, job_id
 from itinerary.model.rows import JobNumber, JobRow
 
-__all__ = ["JobsKnown"]
+__all__ = ["JobLookup"]
 
 _NAMESPACE: Final = JOB_NAMESPACE.bytes
 
@@ -26,7 +26,7 @@ def _mark(digest: bytes) -> bytes:
     return digest[:6] + digest[9:16]
 
 
-class JobsKnown:
+class JobLookup:
     """The jobs of one store, by name and by id."""
 
     def __init__(self) -> None:

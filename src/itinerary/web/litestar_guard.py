@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl
 from litestar.connection import ASGIConnection, Request
 from litestar.handlers import BaseRouteHandler
 
-from itinerary.web.access import CSRF_FIELD, Caller, Door, Rejection, Visit, peers
-from itinerary.web.problems import Refused
+from itinerary.web.access import CSRF_FIELD, Admission, Caller, Rejection, RequestHead, peers
+from itinerary.web.problems import RequestRefused
 
 __all__ = [
     "FORM_TYPE",
@@ -42,13 +42,13 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     """Admit a request, or raise Refused."""
-    door: Door = connection.app.state.door
-    found = await door.admit(visit_of(connection, handler.opt.get("needs")))
+    admission: Admission = connection.app.state.admission
+    found = await admission.admit(visit_of(connection, handler.opt.get("needs")))
     if isinstance(found, Rejection):
         refused(connection, found)
         if found.status == HTTPStatus.TOO_MANY_REQUESTS:
             await connection.app.state.slowdown.wait()
-        raise Refused(found.status, found.title, found.detail)
+        raise RequestRefused(found.status, found.title, found.detail)
     add_headers(connection, found.headers)
     connection.scope["state"][_CALLER] = found
 
@@ -79,10 +79,10 @@ async def form_of(request: Request[Any, Any, Any]) -> dict[str, str]:
     try:
         pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_FIELDS_MAX)
     except ValueError as error:
-        raise Refused(400, "Bad request", f"this form cannot be read: {error}") from error
+        raise RequestRefused(400, "Bad request", f"this form cannot be read: {error}") from error
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise Refused(400, "Bad request", "this form has a field twice")
+        raise RequestRefused(400, "Bad request", "this form has a field twice")
     return fields
 
 
@@ -91,14 +91,14 @@ def _ends_of(client: tuple[str, int], server: tuple[str, int | None]) -> peers.C
     return None if server[1] is None else peers.Connection((client[0], client[1]), (server[0], server[1]))
 
 
-def visit_of(connection: Connection, needs: Any) -> Visit:
+def visit_of(connection: Connection, needs: Any) -> RequestHead:
     """Return a request as admission sees it."""
 
     async def form_token() -> str | None:
         return (await form_of(connection)).get(CSRF_FIELD) if isinstance(connection, Request) else None
 
     client, server = connection.scope["client"], connection.scope["server"]
-    return Visit(
+    return RequestHead(
         method=str(connection.scope.get("method", "GET")),
         needs=needs,
         headers=list(connection.scope["headers"]),

@@ -25,10 +25,10 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.errors import NodeError, StoreError
-from itinerary.read.snapshot import Ground
-from itinerary.web.server_state import House
+from itinerary.read.snapshot import StoreSnapshot
+from itinerary.web.server_state import ServerState
 
-__all__ = ["FOLLOWERS_MAX", "Draw", "Drawn", "Hub", "TooMany", "hash_of"]
+__all__ = ["FOLLOWERS_MAX", "Draw", "LivePages", "RenderedPage", "TooMany", "hash_of"]
 
 FOLLOWERS_MAX: Final = 500
 _PAGES_MAX: Final = 100
@@ -46,7 +46,7 @@ _BEAT_EVERY: Final = 15.0
 """The seconds without an event after which a follower receives a keep-alive."""
 
 
-class Drawn(msgspec.Struct, frozen=True, kw_only=True):
+class RenderedPage(msgspec.Struct, frozen=True, kw_only=True):
     """A rendered page: its parts are HTML, in their order on the page."""
 
     title: str
@@ -60,7 +60,7 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True):
         }  # a template's text is its own kind of string
 
 
-Draw = Callable[[Ground], Awaitable[Drawn]]
+Draw = Callable[[StoreSnapshot], Awaitable[RenderedPage]]
 
 
 class TooMany(NodeError):
@@ -72,21 +72,21 @@ def hash_of(html: str) -> str:
     return blake2b(html.encode(), digest_size=8).hexdigest()
 
 
-class Hub:
+class LivePages:
     """The pages that have viewers."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, server: ServerState) -> None:
+        self._server = server
         self._watched: dict[str, _Watch] = {}
-        self._kept: dict[str, Drawn] = {}
+        self._kept: dict[str, RenderedPage] = {}
         self._followers = 0
         self.drawing = asyncio.Lock()
         """Held by the followed page that is being rendered, so that its render time excludes the wait for others."""
 
-    async def page(self, key: str, draw: Draw) -> Drawn:
+    async def page(self, key: str, draw: Draw) -> RenderedPage:
         """Return a page as it is now. Raises StoreError in an outage if the page is not kept."""
         watch = self._watched.get(key)
-        if watch is not None and watch.drawn is not None and self._house.trouble is None:
+        if watch is not None and watch.drawn is not None and self._server.trouble is None:
             return watch.drawn
         try:
             return await self.draw(key, draw)
@@ -95,14 +95,14 @@ class Hub:
                 return self._kept[key]
             raise
 
-    async def draw(self, key: str, draw: Draw) -> Drawn:
+    async def draw(self, key: str, draw: Draw) -> RenderedPage:
         """Render a page, and keep it. Raises StoreError."""
         try:
-            ground = await self._house.ground()
-            async with self._house.answering():
-                drawn = await draw(ground)
+            snapshot = await self._server.snapshot()
+            async with self._server.answering():
+                drawn = await draw(snapshot)
         except StoreError as error:
-            self._house.failed(error)
+            self._server.failed(error)
             raise
         self._kept.pop(key, None)
         self._kept[key] = drawn
@@ -147,25 +147,25 @@ class Hub:
         return len(self._watched)
 
     @property
-    def house(self) -> House:
+    def server(self) -> ServerState:
         """The state that all requests share."""
-        return self._house
+        return self._server
 
 
 class _Watch:
     """A page and its followers."""
 
-    def __init__(self, hub: Hub, key: str, draw: Draw) -> None:
+    def __init__(self, hub: LivePages, key: str, draw: Draw) -> None:
         self._hub, self._key, self._draw = hub, key, draw
         self.followers: set[_Follower] = set()
-        self.drawn: Drawn | None = None
+        self.drawn: RenderedPage | None = None
         self._parts: dict[str, tuple[str, str]] = {}
         self._task = asyncio.create_task(self._live(), name=f"page {key}")
 
     def add(self, follower: _Follower) -> None:
         self.followers.add(follower)
         if self.drawn is not None:
-            follower.tell(self._parts)
+            follower.notify(self._parts)
 
     def remove(self, follower: _Follower) -> None:
         self.followers.discard(follower)
@@ -196,11 +196,11 @@ class _Watch:
             self.drawn, self._parts = drawn, drawn.hashed()
             self._say_trouble()
             for follower in self.followers:
-                follower.tell(self._parts)
+                follower.notify(self._parts)
             return perf_counter() - began
 
     def _say_trouble(self) -> None:
-        trouble = self._hub.house.trouble
+        trouble = self._hub.server.trouble
         for follower in self.followers:
             follower.tell_trouble(msgspec.to_builtins(trouble))
 
@@ -216,7 +216,7 @@ class _Follower:
         self._error: Exception | None = None
         self._news = asyncio.Event()
 
-    def tell(self, parts: Mapping[str, tuple[str, str]]) -> None:
+    def notify(self, parts: Mapping[str, tuple[str, str]]) -> None:
         for name, (known, html) in parts.items():
             if self._seen.get(name) != known:
                 self._parts[name] = (known, html)

@@ -23,22 +23,21 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from itinerary.core.timeline.history import FOREVER
-from itinerary.core.timeline.history import Active as Standing
+from itinerary.core.timeline.history import FOREVER, JobActive
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError, StoreError
-from itinerary.model.queries import Active, Nodes, Recent
+from itinerary.model.queries import ActiveQuery, NodesQuery, RecentQuery
 from itinerary.model.rows import JobNumber, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.observe.node_probe import Watched
-from itinerary.observe.overdue import Instant, look_for_undecided
-from itinerary.observe.start_rate import BEAT, BEATS, Beat
+from itinerary.observe.node_probe import NodeProbe
+from itinerary.observe.overdue import OverdueInstant, look_for_undecided
+from itinerary.observe.start_rate import BEAT, BEATS, RateInterval
 from itinerary.read.nodes import lacked_by_all
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules.durations import SECOND
-from itinerary.web.job_index import JobBook
+from itinerary.web.job_index import JobIndex
 
-__all__ = ["FAILED", "LATE_AFTER", "Coming", "Gauged", "Rounds"]
+__all__ = ["FAILED", "LATE_AFTER", "LoadGauge", "Poller", "UpcomingCache"]
 
 FAILED: Final = frozenset(
     {OccurrenceState.FAILED, OccurrenceState.FAILED_STALE, OccurrenceState.ORPHANED, OccurrenceState.MISSED}
@@ -59,7 +58,7 @@ _FAR: Final = FOREVER - 9 * 366 * 86_400 * SECOND
 """A schedule with an instant after this one counts as endless."""
 
 
-class Gauged(msgspec.Struct, frozen=True):
+class LoadGauge(msgspec.Struct, frozen=True):
     """The deepest inbox and the longest backlog within ten seconds."""
 
     at: int
@@ -67,7 +66,7 @@ class Gauged(msgspec.Struct, frozen=True):
     syncer_backlog: int
 
 
-class Coming(msgspec.Struct, frozen=True):
+class UpcomingCache(msgspec.Struct, frozen=True):
     """The next instants of all jobs, in order."""
 
     start: int
@@ -77,24 +76,24 @@ class Coming(msgspec.Struct, frozen=True):
     instants: tuple[tuple[int, JobNumber], ...]
 
 
-class Rounds:
+class Poller:
     """The polling task of the web server. Its results may be read at any time."""
 
-    def __init__(self, ground: Callable[[], Awaitable[Ground]], watched: Callable[[], Watched]) -> None:
-        self._ground, self._watched = ground, watched
+    def __init__(self, snapshot: Callable[[], Awaitable[StoreSnapshot]], watched: Callable[[], NodeProbe]) -> None:
+        self._snapshot, self._watched = snapshot, watched
         self.failing: dict[JobNumber, OccurrenceRow] = {}
         """The latest run of each failing job."""
         self.finished: set[JobNumber] = set()
         """Jobs whose schedule has ended."""
         self.lacked: frozenset[JobNumber] = frozenset()
         """Jobs whose code no node has."""
-        self.late: tuple[Instant, ...] = ()
+        self.late: tuple[OverdueInstant, ...] = ()
         """Occurrences that are due and not decided, longest overdue first."""
         self.seen_share = 0.0
         """The share of all jobs that was read since the start, up to 1."""
-        self._book: JobBook | None = None
-        self._coming: Coming | None = None
-        self._gauged: deque[Gauged] = deque(maxlen=BEATS + 1)
+        self._book: JobIndex | None = None
+        self._coming: UpcomingCache | None = None
+        self._gauged: deque[LoadGauge] = deque(maxlen=BEATS + 1)
         self._active: dict[Ref, JobNumber] = {}
         self._after = JobNumber(0)
         self._endless: dict[JobNumber, object] = {}
@@ -110,26 +109,26 @@ class Rounds:
 
     async def once(self) -> None:
         """Run one round."""
-        ground = await self._ground()
-        self._gauge(ground.now)
-        await self._look_at_outcomes(ground)
-        await self._look_for_late(ground)
+        snapshot = await self._snapshot()
+        self._gauge(snapshot.now)
+        await self._look_at_outcomes(snapshot)
+        await self._look_for_late(snapshot)
 
     # -- all jobs ----------------------------------------------------------------------------------------------------
 
-    async def book(self, ground: Ground) -> JobBook:
+    async def book(self, snapshot: StoreSnapshot) -> JobIndex:
         """Return the index of all jobs by name and state."""
         async with self._lock:
-            if self._book is None or not self._book.is_true(ground.timeline, ground.now):
-                self._book = await asyncio.to_thread(JobBook, ground.timeline, ground.now, self._book)
+            if self._book is None or not self._book.is_true(snapshot.timeline, snapshot.now):
+                self._book = await asyncio.to_thread(JobIndex, snapshot.timeline, snapshot.now, self._book)
             return self._book
 
-    async def _look_at_outcomes(self, ground: Ground) -> None:
-        jobs = ground.timeline.jobs
-        hot = await self._just_ended(ground)
+    async def _look_at_outcomes(self, snapshot: StoreSnapshot) -> None:
+        jobs = snapshot.timeline.jobs
+        hot = await self._just_ended(snapshot)
         numbers = list(islice((number for number in jobs if number > self._after), _PACE))
-        self._look_at_ends(ground, numbers)
-        await self._see(ground, {*hot, *numbers})
+        self._look_at_ends(snapshot, numbers)
+        await self._see(snapshot, {*hot, *numbers})
         if len(numbers) < _PACE:
             self.seen_share, self._after = 1.0, JobNumber(0)
         else:
@@ -137,18 +136,18 @@ class Rounds:
             if self.seen_share < 1:
                 self.seen_share = min(self.seen_share + len(numbers) / len(jobs), 1.0)
 
-    async def _just_ended(self, ground: Ground) -> set[JobNumber]:
-        rows = await ground.store.read(Active(limit=_ACTIVE_MAX, with_lines=False))
+    async def _just_ended(self, snapshot: StoreSnapshot) -> set[JobNumber]:
+        rows = await snapshot.store.read(ActiveQuery(limit=_ACTIVE_MAX, with_lines=False))
         before, self._active = self._active, {row.ref: row.job for row in rows}
         return {job for ref, job in before.items() if ref not in self._active}
 
-    async def _see(self, ground: Ground, jobs: Iterable[JobNumber]) -> None:
+    async def _see(self, snapshot: StoreSnapshot, jobs: Iterable[JobNumber]) -> None:
         """Read the latest outcomes of these jobs."""
         wanted = tuple(sorted(jobs))
-        found = {job: list(rows) for job, rows in (await ground.store.read(Recent(wanted))).items()}
+        found = {job: list(rows) for job, rows in (await snapshot.store.read(RecentQuery(wanted))).items()}
         unclear = tuple(job for job, rows in found.items() if rows[0].status in _SAYS_NOTHING)
         if unclear:
-            found |= {job: list(rows) for job, rows in (await ground.store.read(Recent(unclear, _BACK))).items()}
+            found |= {job: list(rows) for job, rows in (await snapshot.store.read(RecentQuery(unclear, _BACK))).items()}
         for job, rows in found.items():
             telling = next((row for row in rows if row.status not in _SAYS_NOTHING), None)
             if telling is None:
@@ -158,21 +157,21 @@ class Rounds:
             else:
                 self.failing.pop(job, None)
 
-    def _look_at_ends(self, ground: Ground, jobs: Iterable[JobNumber]) -> None:
+    def _look_at_ends(self, snapshot: StoreSnapshot, jobs: Iterable[JobNumber]) -> None:
         """Check which schedules have ended. Most never end, which is checked once for each version."""
-        timeline = ground.timeline
+        timeline = snapshot.timeline
         for job in jobs:
             entries = timeline.entries(job)
             if self._endless.get(job) is entries:
                 continue
             try:
-                stretch = timeline.in_force(job, ground.now)
-                if stretch is None or not isinstance(stretch.standing, Standing):
+                segment = timeline.in_force(job, snapshot.now)
+                if segment is None or not isinstance(segment.status, JobActive):
                     self.finished.discard(job)  # paused or stopped: the schedule does not decide then
                 elif timeline.next_run(job, _FAR) is not None:
                     self._endless[job] = entries
                     self.finished.discard(job)
-                elif timeline.is_finished(job, ground.now):
+                elif timeline.is_finished(job, snapshot.now):
                     self.finished.add(job)
                 else:
                     self.finished.discard(job)
@@ -181,15 +180,15 @@ class Rounds:
 
     # -- late and upcoming occurrences -------------------------------------------------------------------------------
 
-    async def _look_for_late(self, ground: Ground) -> None:
-        self.lacked = lacked_by_all(await ground.store.read(Nodes()), ground.now)
+    async def _look_for_late(self, snapshot: StoreSnapshot) -> None:
+        self.lacked = lacked_by_all(await snapshot.store.read(NodesQuery()), snapshot.now)
         if monotonic() < self._busy_until:
             return  # the search is slow, so it does not run in each round
         began = monotonic()
-        status = ground.status
+        status = snapshot.status
         try:
             found = await look_for_undecided(
-                ground.store.read, ground.timeline, status.watermark, status.now, asyncio.to_thread
+                snapshot.store.read, snapshot.timeline, status.watermark, status.now, asyncio.to_thread
             )
         except StoreError:
             raise
@@ -200,16 +199,16 @@ class Rounds:
             self.late = tuple(one for one in late if not one.is_skipped)
         self._busy_until = monotonic() + 20 * (monotonic() - began)
 
-    async def coming(self, ground: Ground, count: int) -> list[tuple[int, JobNumber]]:
+    async def coming(self, snapshot: StoreSnapshot, count: int) -> list[tuple[int, JobNumber]]:
         """Return the next instants to run, of all jobs."""
         known = self._coming
-        if known is not None and known.revision == ground.timeline.revision:
-            ahead = [one for one in known.instants if one[0] > ground.now]
-            if len(ahead) >= count or ground.now < known.start + (known.end - known.start) // 2:
+        if known is not None and known.revision == snapshot.timeline.revision:
+            ahead = [one for one in known.instants if one[0] > snapshot.now]
+            if len(ahead) >= count or snapshot.now < known.start + (known.end - known.start) // 2:
                 return ahead[:count]
         async with self._lock:
-            self._coming = await asyncio.to_thread(_coming, ground.timeline, ground.now, count)
-        return [one for one in self._coming.instants if one[0] > ground.now][:count]
+            self._coming = await asyncio.to_thread(_coming, snapshot.timeline, snapshot.now, count)
+        return [one for one in self._coming.instants if one[0] > snapshot.now][:count]
 
     # -- the node ----------------------------------------------------------------------------------------------------
 
@@ -219,19 +218,19 @@ class Rounds:
         if self._gauged and self._gauged[-1].at == at:
             last = self._gauged.pop()
             inbox, backlog = max(inbox, last.inbox_depth), max(backlog, last.syncer_backlog)
-        self._gauged.append(Gauged(at, inbox, backlog))
+        self._gauged.append(LoadGauge(at, inbox, backlog))
 
-    def beats(self, now: int) -> list[Beat]:
+    def beats(self, now: int) -> list[RateInterval]:
         """Return the starts of this node in the last ten minutes."""
         return self._watched().pulse.beats(now)
 
-    def gauged(self, now: int) -> list[Gauged | None]:
+    def gauged(self, now: int) -> list[LoadGauge | None]:
         """Return the queue depths in the same ten minutes; None where there is no sample."""
         known, last = {one.at: one for one in self._gauged}, now // BEAT
         return [known.get(number * BEAT) for number in range(last - BEATS, last)]
 
 
-def _coming(timeline: Timeline, now: int, count: int) -> Coming:
+def _coming(timeline: Timeline, now: int, count: int) -> UpcomingCache:
     """Return the next instants, from the shortest horizon that has enough."""
     found: list[tuple[int, JobNumber]] = []
     end = now
@@ -253,4 +252,4 @@ def _coming(timeline: Timeline, now: int, count: int) -> Coming:
             break
         if len(found) >= count:
             break
-    return Coming(now, end, timeline.revision, tuple(found))
+    return UpcomingCache(now, end, timeline.revision, tuple(found))

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["PROBLEM_TYPE", "Problem", "Refused"]
+__all__ = ["PROBLEM_TYPE", "ProblemDocument", "RequestRefused"]
 
 PROBLEM_TYPE = "application/problem+json"
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The members of RFC 9457, in its order."""
 
     status: int
@@ -25,7 +25,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     instance: str | None = None
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """Raised to respond to a request with a problem."""
 
     def __init__(self, status: int, title: str, detail: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
@@ -34,6 +34,6 @@ class Refused(Exception):
         self.headers = headers
         """Further headers of the response."""
 
-    def problem(self, instance: str | None = None) -> Problem:
+    def problem(self, instance: str | None = None) -> ProblemDocument:
         """Return the problem details, for programs."""
-        return Problem(status=self.status, title=self.title, detail=self.detail, instance=instance)
+        return ProblemDocument(status=self.status, title=self.title, detail=self.detail, instance=instance)

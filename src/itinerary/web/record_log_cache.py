@@ -14,7 +14,7 @@ import msgspec
 from itinerary.ports import Store
 from itinerary.records.inspect import DeskBook, PartitionSeen
 
-__all__ = ["LOG_MAX", "Books", "DeskNow"]
+__all__ = ["LOG_MAX", "DeskNow", "RecordLogCache"]
 
 LOG_MAX: Final = 500_000
 """The maximum length of a log, in events: a projection keeps a number for each record."""
@@ -49,7 +49,7 @@ class DeskNow(msgspec.Struct, frozen=True, kw_only=True):
         return sum(getattr(partition, what) for partition in self.partitions)
 
 
-class Books:
+class RecordLogCache:
     """The record schedulers that were viewed last."""
 
     def __init__(self) -> None:

@@ -32,15 +32,15 @@ from itinerary.executors.definitions import (
 )
 from itinerary.executors.registry import Registry
 from itinerary.executors.secrets import Secret
-from itinerary.jobs.declaration import Rules
+from itinerary.jobs.declaration import DeclarationContext
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.job import Task
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["check_definition"]
 
 
-def check_definition(job: str, wanted: Definition, stored: Definition | None, rules: Rules) -> None:
+def check_definition(job: str, wanted: Definition, stored: Definition | None, rules: DeclarationContext) -> None:
     """Reject a definition with a task that a request may not contain.
 
     Args:
@@ -54,7 +54,7 @@ def check_definition(job: str, wanted: Definition, stored: Definition | None, ru
         ConfigError: The policy of this node rejects a task.
     """
     for what in _not_allowed(wanted, stored, rules):
-        raise Refused(
+        raise RequestRefused(
             403,
             "Not from a request",
             f"job {job!r}, {what} may not come from a request, unless the store has the same for it already; "
@@ -62,7 +62,7 @@ def check_definition(job: str, wanted: Definition, stored: Definition | None, ru
         )
 
 
-def _not_allowed(wanted: Definition, stored: Definition | None, rules: Rules) -> Iterator[str]:
+def _not_allowed(wanted: Definition, stored: Definition | None, rules: DeclarationContext) -> Iterator[str]:
     """Yield the parts of a definition that are new and may not be."""
     registry = rules.registry
     for task in wanted.tasks:

@@ -35,7 +35,7 @@ from itinerary.stores.urls import open_store
 from itinerary.web.access import check_listening
 from itinerary.web.access.hosts import Hosts
 from itinerary.web.access.proxies import Proxies
-from itinerary.web.asgi import Serving
+from itinerary.web.asgi import WebApplication
 from itinerary.web.protocol import BoundedProtocol
 
 __all__ = ["WebServer"]
@@ -144,7 +144,7 @@ class WebServer:
             lambda client: refusals.add("too_many_connections", client),
             is_shared=Proxies(configuration.web_proxies).__contains__,
         )
-        serving = Serving(node, configuration, self.at, self._log, refusals=refusals, streams_max=in_all // 2)
+        serving = WebApplication(node, configuration, self.at, self._log, refusals=refusals, streams_max=in_all // 2)
         async with serving as app:
             config = uvicorn.Config(
                 app,

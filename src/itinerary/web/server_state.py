@@ -32,28 +32,28 @@ from itinerary.config.configuration import Configuration
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import StoreError, StoreUnavailable
 from itinerary.model.rows import JobRow
-from itinerary.observe.node_probe import Watched
+from itinerary.observe.node_probe import NodeProbe
 from itinerary.operations.operator import Operator
 from itinerary.ports import Store
-from itinerary.read.run_lookup import Finder
-from itinerary.read.snapshot import Ground
+from itinerary.read.run_lookup import RunLookup
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.read.timeline_view import StoreView
 from itinerary.schedules import packaged_zone_data
 from itinerary.schedules.custom import has_registered_kinds
 from itinerary.stores.store import EngineStore
 from itinerary.stores.urls import is_opened_once, open_store
 from itinerary.web.access import Caller
-from itinerary.web.actions.backfills import Backfills
+from itinerary.web.actions.backfills import ReceivedBackfills
 from itinerary.web.audits import Audits
 from itinerary.web.background import Background
-from itinerary.web.change_log import Trail
+from itinerary.web.change_log import ChangeLog
 from itinerary.web.heavy.pool import HeavyWork
-from itinerary.web.job_lookup import JobsKnown
-from itinerary.web.poller import Rounds
-from itinerary.web.record_log_cache import Books
+from itinerary.web.job_lookup import JobLookup
+from itinerary.web.poller import Poller
+from itinerary.web.record_log_cache import RecordLogCache
 from itinerary.web.run_policy import permit_of
 
-__all__ = ["House", "Trouble"]
+__all__ = ["ServerState", "StoreOutage"]
 
 _FRESH_FOR: Final = 0.5
 """The seconds for which a read of the timeline and the time serves other requests, too."""
@@ -71,14 +71,14 @@ def _is_of_this_process(node: RunningNode, store: str) -> bool:
     return is_opened_once(store) or node.rules.zone_data is not packaged_zone_data() or has_registered_kinds()
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class StoreOutage(msgspec.Struct, frozen=True):
     """A store outage."""
 
     since: datetime
     why: str
 
 
-class House:
+class ServerState:
     """The shared state. Created in any thread after the start of the node; used on the web server's event loop."""
 
     def __init__(
@@ -101,12 +101,12 @@ class House:
         log = structlog.stdlib.get_logger() if log is None else log
         self._answers_within = answers_within
         self.node, self.configuration = node, configuration
-        self.watched: Watched = node.watched
+        self.watched: NodeProbe = node.watched
         """The node, seen from outside; also between the end of the node and the end of the pages."""
-        self.trouble: Trouble | None = None
+        self.trouble: StoreOutage | None = None
         self.background = Background()
-        self.backfills = Backfills(self.background)
-        self.books = Books()
+        self.backfills = ReceivedBackfills(self.background)
+        self.books = RecordLogCache()
         self.heavy = HeavyWork(
             configuration.store,
             configuration.settings,
@@ -116,15 +116,15 @@ class House:
             log=log,
         )
         self.audits = Audits(self.background, self.heavy)
-        self.trail = Trail()
-        self.finder = Finder()
+        self.trail = ChangeLog()
+        self.lookup = RunLookup()
         self._wall = wall
         self._own: EngineStore | None = None
         self._view: StoreView | None = None
         self._read_at = self._rest_until = float("-inf")
         self._lock = asyncio.Lock()
-        self._known = JobsKnown()
-        self.rounds = Rounds(self.ground, lambda: self.watched)
+        self._known = JobLookup()
+        self.rounds = Poller(self.snapshot, lambda: self.watched)
         """The poller."""
 
     async def view(self, *, fresh: bool = False) -> StoreView:
@@ -161,10 +161,10 @@ class House:
         assert self._view is not None, "it has just been read"
         return self._view.store
 
-    async def ground(self) -> Ground:
+    async def snapshot(self) -> StoreSnapshot:
         """Return a snapshot as of now. Raises StoreError."""
         view = await self.view()
-        return Ground(view.store, view.timeline, view.status)
+        return StoreSnapshot(view.store, view.timeline, view.status)
 
     async def operator(self, caller: Caller) -> Operator:
         """Return an operator for a caller: changes carry its name, and its scope limits them. Raises StoreError."""
@@ -207,5 +207,5 @@ class House:
     def _trouble_with(self, error: StoreError, since: datetime) -> None:
         """Record a failure. `since`: the start of the outage, if it is new."""
         why = str(error) if self.trouble is None else self.trouble.why
-        self.trouble = Trouble(since if self.trouble is None else self.trouble.since, why)
+        self.trouble = StoreOutage(since if self.trouble is None else self.trouble.since, why)
         self._rest_until = time.monotonic() + _REST_FOR

@@ -15,7 +15,7 @@ from litestar.datastructures import CacheControlHeader
 from litestar.params import FromPath
 
 from itinerary.web.access import PUBLIC
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["static_file", "static_url"]
 
@@ -44,6 +44,6 @@ def static_file(known: FromPath[str], name: FromPath[str]) -> Response[bytes]:
     """A file, under the address that names its content."""
     body, digest = _contents().get(name, (b"", ""))
     if not digest or known != digest:
-        raise Refused(404, "Not found", "there is no such file")
+        raise RequestRefused(404, "Not found", "there is no such file")
     media = _TYPES["." + name.rpartition(".")[2]]
     return Response(body, media_type=media, headers={"Cache-Control": _FOR_EVER.to_header()})

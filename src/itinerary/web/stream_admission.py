@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.model.scopes import Scope
-from itinerary.web.access import Door
+from itinerary.web.access import Admission
 from itinerary.web.litestar_guard import Connection, caller_of, visit_of
 
 __all__ = ["RECHECK_INTERVAL", "joined", "over", "while_admitted"]
@@ -42,7 +42,7 @@ async def while_admitted(connection: Connection, messages: AsyncGenerator[bytes,
 
 
 async def _rechecked(connection: Connection, messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    door: Door = connection.app.state.door
+    admission: Admission = connection.app.state.admission
     visit, loop = visit_of(connection, Scope.READ), asyncio.get_running_loop()
     check_at = loop.time() + RECHECK_INTERVAL
     pending: asyncio.Task[Any] | None = None
@@ -53,7 +53,7 @@ async def _rechecked(connection: Connection, messages: AsyncGenerator[bytes, Non
                 await asyncio.wait({pending}, timeout=max(0.0, check_at - loop.time()))
                 if loop.time() >= check_at:
                     check_at = loop.time() + RECHECK_INTERVAL
-                    if (rejection := await door.recheck(visit)) is not None:
+                    if (rejection := await admission.recheck(visit)) is not None:
                         yield over(rejection.detail)
                         return
                 if pending.done():

@@ -17,7 +17,7 @@ from typing import Final
 
 from itinerary.connections.refusals import Refusals
 from itinerary.web.access import Caller
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["CALLER_MAX", "STREAMS_MAX", "OpenStreams"]
 
@@ -60,4 +60,4 @@ class OpenStreams:
 
     def _refuse(self, caller: Caller, status: int, detail: str) -> None:
         self._refusals.note("too_many_streams", caller.client)
-        raise Refused(status, "Too many streams", detail)
+        raise RequestRefused(status, "Too many streams", detail)

@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
-from itinerary.model.audit_queries import Pointers, PointerTable
+from itinerary.model.audit_queries import PointersQuery, PointerTable
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import Active, ByKey, Recent
+from itinerary.model.queries import ActiveQuery, ByKeyQuery, RecentQuery
 from itinerary.model.rows import JobNumber, JobRow, Key, OccurrenceRow
 from itinerary.model.states import FINAL
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules.durations import SECOND
 from itinerary.web.charts.marks import Tone, tone_of
 
-__all__ = ["Item", "Lane", "Numbers", "Stretch", "lanes_of"]
+__all__ = ["CollapsedRange", "Item", "JobLane", "Numbers", "lanes_of"]
 
 Numbers: TypeAlias = NDArray[np.int64]
 
@@ -60,7 +60,7 @@ class Item(msgspec.Struct, frozen=True):
     """None: there is no row yet."""
 
 
-class Stretch(msgspec.Struct, frozen=True):
+class CollapsedRange(msgspec.Struct, frozen=True):
     """A collapsed range: one row for many instants."""
 
     start: int
@@ -72,7 +72,7 @@ class Stretch(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lane:
+class JobLane:
     """A job in the window."""
 
     job: str
@@ -84,7 +84,7 @@ class Lane:
     """Upcoming instants."""
     passed_over: Numbers
     """Upcoming instants that will be skipped: the job is paused, or a user skipped them."""
-    stretches: tuple[Stretch, ...]
+    ranges: tuple[CollapsedRange, ...]
     gap: str | None
     """Why the due instants are unknown, if so."""
 
@@ -99,23 +99,21 @@ class _Due(NamedTuple):
     skipped: Numbers
 
 
-async def lanes_of(ground: Ground, jobs: Sequence[JobRow], start: int, end: int) -> list[Lane]:
+async def lanes_of(snapshot: StoreSnapshot, jobs: Sequence[JobRow], start: int, end: int) -> list[JobLane]:
     """Return the past and upcoming runs of these jobs in `[start, end)`."""
     numbers = [job.number for job in jobs]
-    due, gaps = await asyncio.to_thread(_due, ground.timeline, numbers, start, end)
-    rows, read_from = await _ended(ground, numbers, due, start, end)
-    active = await ground.store.read(Active(limit=_ACTIVE_MAX))
+    due, gaps = await asyncio.to_thread(_due, snapshot.timeline, numbers, start, end)
+    rows, read_from = await _ended(snapshot, numbers, due, start, end)
+    active = await snapshot.store.read(ActiveQuery(limit=_ACTIVE_MAX))
     for row in active:
         if row.job in rows:
             rows[row.job].append(row)
-    missing = _missing(ground, rows, due, read_from, min(end, ground.now))
-    for row in (await ground.store.read(ByKey(missing))).values() if missing else ():
+    missing = _missing(snapshot, rows, due, read_from, min(end, snapshot.now))
+    for row in (await snapshot.store.read(ByKeyQuery(missing))).values() if missing else ():
         rows[row.job].append(row)
-    stretches = await _stretches(ground, frozenset(numbers), start, end)
-    window = _Window(start, end, ground.now)
-    return [
-        _lane(window, job, rows[job.number], due[job.number], read_from[job.number], stretches, gaps) for job in jobs
-    ]
+    ranges = await _ranges(snapshot, frozenset(numbers), start, end)
+    window = _Window(start, end, snapshot.now)
+    return [_lane(window, job, rows[job.number], due[job.number], read_from[job.number], ranges, gaps) for job in jobs]
 
 
 def _due(
@@ -156,22 +154,22 @@ def _foreseeable(timeline: Timeline, jobs: Sequence[JobNumber], start: int, end:
 
 
 async def _ended(
-    ground: Ground, jobs: Sequence[JobNumber], due: Mapping[JobNumber, _Due], start: int, end: int
+    snapshot: StoreSnapshot, jobs: Sequence[JobNumber], due: Mapping[JobNumber, _Due], start: int, end: int
 ) -> tuple[dict[JobNumber, list[OccurrenceRow]], dict[JobNumber, int]]:
     """Read ended occurrences, and the time from which on they are complete.
 
     Jobs with few occurrences in the window are read whole, and leave their unused share to the others.
     """
-    expected = {job: int(np.searchsorted(due[job].to_run, ground.now)) + _SPARE for job in jobs}
+    expected = {job: int(np.searchsorted(due[job].to_run, snapshot.now)) + _SPARE for job in jobs}
     rows: dict[JobNumber, list[OccurrenceRow]] = {job: [] for job in jobs}
     read_from = dict.fromkeys(jobs, start)
-    ended_before = None if end > ground.now else end + _AFTERWARDS
+    ended_before = None if end > snapshot.now else end + _AFTERWARDS
     left = _ROWS_MAX
     for is_first in (True, False):  # once more for jobs that ran more often than they were due
         asked = expected if is_first else {job: _ROWS_MAX for job in jobs if read_from[job] > start}
         for limit, few in _shared(asked, left).items():
             some = [job for job in few if len(rows[job]) < limit]
-            found = await ground.store.read(Recent(tuple(some), limit, ended_before))
+            found = await snapshot.store.read(RecentQuery(tuple(some), limit, ended_before))
             for job in some:
                 rows[job] = list(found.get(job, ()))
                 left -= len(rows[job])
@@ -200,7 +198,7 @@ def _shared(wanted: Mapping[JobNumber, int], left: int) -> dict[int, list[JobNum
 
 
 def _missing(
-    ground: Ground,
+    snapshot: StoreSnapshot,
     rows: Mapping[JobNumber, Sequence[OccurrenceRow]],
     due: Mapping[JobNumber, _Due],
     read_from: Mapping[JobNumber, int],
@@ -209,7 +207,7 @@ def _missing(
     """Return due instants without a row: they ended much later, or are in a collapsed range."""
     missing: list[Key] = []
     for job, one in due.items():
-        floor = max(read_from[job], ground.timeline.jobs[job].history_floor)
+        floor = max(read_from[job], snapshot.timeline.jobs[job].history_floor)
         passed = one.to_run[(one.to_run >= floor) & (one.to_run < until)]
         lacking = np.setdiff1d(passed, _instants(rows[job]))[: _KEYS_MAX - len(missing)]
         missing += [Key(instant, job, Kind.SCHEDULED) for instant in lacking.tolist()]
@@ -220,17 +218,17 @@ def _instants(rows: Iterable[OccurrenceRow]) -> Numbers:
     return np.array([row.instant for row in rows if row.kind is Kind.SCHEDULED], np.int64)
 
 
-async def _stretches(
-    ground: Ground, jobs: frozenset[JobNumber], start: int, end: int
-) -> dict[JobNumber, list[Stretch]]:
-    page = await ground.store.read(Pointers(PointerTable.WINDOWS, (start + 1,), _WINDOWS_MAX))
-    found: defaultdict[JobNumber, list[Stretch]] = defaultdict(list)
+async def _ranges(
+    snapshot: StoreSnapshot, jobs: frozenset[JobNumber], start: int, end: int
+) -> dict[JobNumber, list[CollapsedRange]]:
+    page = await snapshot.store.read(PointersQuery(PointerTable.WINDOWS, (start + 1,), _WINDOWS_MAX))
+    found: defaultdict[JobNumber, list[CollapsedRange]] = defaultdict(list)
     for _, row in page.found:
         window = None if row is None else row.window
         if row is None or window is None or row.job not in jobs or window.start >= end or row.started_at is not None:
             continue
         found[row.job].append(
-            Stretch(window.start, window.end, tone_of(row.status), str(row.status), row.ref, window.count)
+            CollapsedRange(window.start, window.end, tone_of(row.status), str(row.status), row.ref, window.count)
         )
     return found
 
@@ -247,20 +245,20 @@ def _lane(
     rows: Iterable[OccurrenceRow],
     due: _Due,
     read_from: int,
-    stretches: Mapping[JobNumber, Sequence[Stretch]],
+    ranges: Mapping[JobNumber, Sequence[CollapsedRange]],
     gaps: Mapping[JobNumber, str],
-) -> Lane:
+) -> JobLane:
     kept = {row.ref: row for row in rows}.values()
     items = [_item(row, window.now) for row in kept if row.window is None or row.started_at is not None]
     inside = [item for item in items if item.end >= window.start and item.start < window.end]
     without = np.setdiff1d(due.to_run, _instants(kept))
-    return Lane(
+    return JobLane(
         job.name,
         tuple(sorted(inside, key=lambda item: item.start)),
         unread=without[without < min(read_from, window.now)],
         coming=without[without > window.now],
         passed_over=due.skipped[due.skipped > window.now],
-        stretches=tuple(stretches.get(job.number, ())),
+        ranges=tuple(ranges.get(job.number, ())),
         gap=gaps.get(job.number),
     )
 

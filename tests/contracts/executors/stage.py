@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from itinerary.model.attempts import Assignment, AttemptKey, Ended, Facts, Outcome, Report
+from itinerary.model.attempts import Assignment, AttemptInfo, AttemptKey, Ended, Outcome, Report
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, Ref
 from itinerary.ports import Executor
@@ -30,7 +30,7 @@ PATIENCE: Final = 60.0
 INSTANT: Final = 1_767_225_600_000_000
 
 
-def facts(**values: Any) -> Facts:
+def facts(**values: Any) -> AttemptInfo:
     given: dict[str, Any] = {
         "job": "nightly",
         "version": 3,
@@ -40,7 +40,7 @@ def facts(**values: Any) -> Facts:
         "attempt": 1,
         "started_at": INSTANT + 7,
     }
-    return Facts(**{**given, **values})
+    return AttemptInfo(**{**given, **values})
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -17,12 +17,22 @@ from itinerary.core.recovery.sweep import last_step
 from itinerary.model.audit_trail import marked
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import ByRef, Detail, Details, Standing
+from itinerary.model.queries import ByRefQuery, Detail, DetailsQuery, StoreStatusQuery
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import ClaimedRow, SweepPlan, SweepStep
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Started, Step, Wanted, Written
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.model.writes import (
+    Claimed,
+    ClaimRequest,
+    OwnerWrite,
+    Refusal,
+    Refused,
+    Started,
+    StartRequest,
+    Step,
+    Written,
+)
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.engine import Engine
 from itinerary.stores.ledger.claim import THE_ONE
@@ -65,15 +75,17 @@ class Desk:
         self._last = 0
 
     async def now(self) -> int:
-        return (await self.store.read(Standing())).now
+        return (await self.store.read(StoreStatusQuery())).now
 
     async def node(self, name: str = "a") -> NodeNumber:
         return await self.store.join(f"{name}-{next(self._numbers)}", name, "{}")
 
     async def job(self, name: str = "backup") -> JobNumber:
-        entry = NewEntry(job=name, kind=EntryKind.VERSION, request="first", by="anna", from_version=0, body="{}")
+        entry = TimelineEntryRequest(
+            job=name, kind=EntryKind.VERSION, request="first", by="anna", from_version=0, body="{}"
+        )
         (entered,) = await self.store.amend([entry])
-        assert isinstance(entered, Entered), entered
+        assert isinstance(entered, EntryAccepted), entered
         self.revision = entered.revision
         return entered.job
 
@@ -82,11 +94,13 @@ class Desk:
         names = [f"job {number:05}" for number in range(count)]
         answers = await self.store.amend(
             [
-                NewEntry(job=name, kind=EntryKind.VERSION, request="first", by="anna", from_version=0, body="{}")
+                TimelineEntryRequest(
+                    job=name, kind=EntryKind.VERSION, request="first", by="anna", from_version=0, body="{}"
+                )
                 for name in names
             ]
         )
-        entered = [answer for answer in answers if isinstance(answer, Entered)]
+        entered = [answer for answer in answers if isinstance(answer, EntryAccepted)]
         assert len(entered) == count, answers
         self.revision = max(one.revision for one in entered)
         return sorted(one.job for one in entered)
@@ -118,20 +132,20 @@ class Desk:
         plan = await self.store.begin_sweep(node, await self.now())
         assert plan is not None, "something is undecided"
         rows = tuple(
-            ClaimedRow(one.ref, Wanted(one.key, 1, one.key.instant, to, is_recovery=True, reason="recovered"))
+            ClaimedRow(one.ref, ClaimRequest(one.key, 1, one.key.instant, to, is_recovery=True, reason="recovered"))
             for one in claimed
         )
         step = SweepStep(fence=plan.fence, step=plan.step + 1, cursor="", claimed=rows, is_last=is_last, **values)
         return await self.store.advance_sweep(node, self.revision, step)
 
-    async def wanted(self, job: JobNumber, *, ago: int = 60, **values: Any) -> Wanted:
+    async def wanted(self, job: JobNumber, *, ago: int = 60, **values: Any) -> ClaimRequest:
         """An instant so many seconds ago, later with each call: the store's order is the order of calls."""
         now = await self.now()
         instant = max((now // SECOND - ago) * SECOND, self._last + SECOND)
         self._last = instant
-        return Wanted(Key(instant, job, Kind.SCHEDULED), 1, values.pop("due_at", instant), **values)
+        return ClaimRequest(Key(instant, job, Kind.SCHEDULED), 1, values.pop("due_at", instant), **values)
 
-    async def claim(self, node: NodeNumber | None, *wanted: Wanted) -> list[Claimed]:
+    async def claim(self, node: NodeNumber | None, *wanted: ClaimRequest) -> list[Claimed]:
         claimed = await self.store.claim(node, self.revision, wanted)
         assert isinstance(claimed, list), claimed
         return claimed
@@ -141,7 +155,7 @@ class Desk:
         (claimed,) = await self.claim(node, await self.wanted(job, **values))
         return claimed
 
-    def request(self, claimed: Claimed, **values: Any) -> Start:
+    def request(self, claimed: Claimed, **values: Any) -> StartRequest:
         """The start of an occurrence with one task; `job=None` for one that is begun the long way, plain or not."""
         first = AttemptRow(claimed.ref, 0, 1, TaskState.RUNNING)
         given = {
@@ -152,7 +166,7 @@ class Desk:
             "instant": claimed.key.instant if claimed.key.kind is Kind.SCHEDULED else None,
             **values,
         }
-        return marked(Start(claimed.ref, given.pop("fence"), claimed.adjustments, CONFIG, HOUR, **given))
+        return marked(StartRequest(claimed.ref, given.pop("fence"), claimed.adjustments, CONFIG, HOUR, **given))
 
     async def start(
         self, node: NodeNumber, *claimed: Claimed, takeover_after: int = HOUR, **values: Any
@@ -169,9 +183,9 @@ class Desk:
         """An occurrence that is claimed and started."""
         return await self.started(node, await self.due(node, job), **values)
 
-    def end(self, started: Started, to: OccurrenceState = OccurrenceState.COMPLETED, **values: Any) -> Change:
+    def end(self, started: Started, to: OccurrenceState = OccurrenceState.COMPLETED, **values: Any) -> OwnerWrite:
         """The end of an occurrence with one task that went well."""
-        return Change(
+        return OwnerWrite(
             started.ref,
             values.pop("fence", started.fence),
             values.pop("sequence", started.sequence + 1),
@@ -186,13 +200,13 @@ class Desk:
         return answer
 
     async def row(self, ref: Ref) -> OccurrenceRow:
-        return (await self.store.read(ByRef((ref,))))[ref]
+        return (await self.store.read(ByRefQuery((ref,))))[ref]
 
     async def status(self, ref: Ref) -> OccurrenceState:
         return (await self.row(ref)).status
 
     async def detail(self, ref: Ref) -> Detail:
-        (detail,) = await self.store.read(Details((ref,)))
+        (detail,) = await self.store.read(DetailsQuery((ref,)))
         return detail
 
     async def trail(self, ref: Ref) -> list[str]:

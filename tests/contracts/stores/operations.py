@@ -12,13 +12,22 @@ from itinerary.model.audit_trail import marked
 from itinerary.model.events import NewEvent
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import ByKey, History, Standing
+from itinerary.model.queries import ByKeyQuery, HistoryQuery, StoreStatusQuery
 from itinerary.model.retention import PruneCursor, Retention
 from itinerary.model.rows import AttemptRow, EntryRow, Key, OccurrenceRow, TaskRow
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState, TaskState
 from itinerary.model.sweeps import ClaimedRow, SweepStep
-from itinerary.model.timeline import Verdict, VerdictKind
-from itinerary.model.writes import Adjustment, Cancellation, Change, Intervention, Limit, Start, Step, Wanted
+from itinerary.model.timeline import UnstartedDecision, VerdictKind
+from itinerary.model.writes import (
+    AdjustRequest,
+    CancelRequest,
+    ClaimRequest,
+    Limit,
+    OwnerWrite,
+    StartRequest,
+    Step,
+    TakeoverWrite,
+)
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.world import BASE, FAR, HOUR, INSTANTS, JOBS, NODES, World, version
 
@@ -36,7 +45,7 @@ async def claim(
         key = Key(BASE + instant * SECOND, world.jobs[job], kind, "r" if kind is Kind.TRIGGER else "")
         state = OccurrenceState(status)
         window = Window(key.instant, key.instant + HOUR, 60) if state in FINAL else None
-        wanted.append(Wanted(key, 1, key.instant if is_due else FAR, state, window=window))
+        wanted.append(ClaimRequest(key, 1, key.instant if is_due else FAR, state, window=window))
     answer = await world.store.claim(owner, await world.revision(is_stale=is_stale), wanted)
     if isinstance(answer, list):
         for one in sorted(answer, key=lambda one: one.key):
@@ -70,7 +79,7 @@ async def start(
     fence = fences[takes]
     starts = [
         marked(
-            Start(
+            StartRequest(
                 row.ref,
                 fence(row),
                 row.adjustments,
@@ -106,7 +115,7 @@ async def write(
     if row is None:
         return None
     launch = AttemptRow(row.ref, 0, 2, TaskState.RUNNING, 1, error="none\0")
-    change = Change(
+    change = OwnerWrite(
         row.ref,
         row.fence + fence,
         row.sequence + 1 + sequence,
@@ -144,7 +153,7 @@ async def intervene(
         return None
     state = None if to is None else OccurrenceState(to)
     owner = world.nodes[by] if keeps else None
-    item = Intervention(
+    item = TakeoverWrite(
         row.ref,
         row.fence + fence,
         state,
@@ -170,15 +179,15 @@ async def ask(world: World, *, which: int, adjusts: bool) -> Any:
     row = await world.row(which)
     if row is None:
         return None
-    request = Adjustment(row.ref, '{"priority":1}') if adjusts else Cancellation(row.ref, "anna")
+    request = AdjustRequest(row.ref, '{"priority":1}') if adjusts else CancelRequest(row.ref, "anna")
     return await world.store.control(None, [request])
 
 
 async def update(world: World, *, job: int, repeats: bool, is_stale: bool, verdict: VerdictKind) -> Any:
     world.updates += not repeats
 
-    def judge(rows: Sequence[OccurrenceRow], _: Sequence[EntryRow]) -> list[Verdict]:
-        return [Verdict(row.ref, verdict, 1, "an update") for row in rows if row.instant % (2 * SECOND) == 0]
+    def judge(rows: Sequence[OccurrenceRow], _: Sequence[EntryRow]) -> list[UnstartedDecision]:
+        return [UnstartedDecision(row.ref, verdict, 1, "an update") for row in rows if row.instant % (2 * SECOND) == 0]
 
     made_from = world.versions[job] - is_stale
     entered = await world.store.amend([version(f"job {job}", f"update {world.updates}", made_from)], judge)
@@ -196,7 +205,7 @@ async def sweep(
     claims: str,
     items: Sequence[tuple[int, int]],
 ) -> Any:
-    by, now = world.nodes[node], (await world.store.read(Standing())).now
+    by, now = world.nodes[node], (await world.store.read(StoreStatusQuery())).now
     seen = world.plan
     plan = await world.store.begin_sweep(by, now, seen.fence if seizes and seen is not None else None)
     world.plan = plan
@@ -204,10 +213,10 @@ async def sweep(
         return None
     status = OccurrenceState.QUEUED if recovers else OccurrenceState.PRERUN
     wanted = tuple(
-        Wanted(Key(BASE + instant * SECOND, world.jobs[job], Kind.SCHEDULED), 1, BASE, status, recovers)
+        ClaimRequest(Key(BASE + instant * SECOND, world.jobs[job], Kind.SCHEDULED), 1, BASE, status, recovers)
         for job, instant in items
     )
-    there = await world.store.read(ByKey(tuple(one.key for one in wanted)))
+    there = await world.store.read(ByKeyQuery(tuple(one.key for one in wanted)))
     step = SweepStep(
         fence=plan.fence,
         step=plan.step + 1,
@@ -219,7 +228,7 @@ async def sweep(
         is_last=is_last,
     )
     answer = await world.store.advance_sweep(by, await world.revision(is_stale=False), step)
-    for key, row in sorted((await world.store.read(ByKey(tuple(one.key for one in wanted)))).items()):
+    for key, row in sorted((await world.store.read(ByKeyQuery(tuple(one.key for one in wanted)))).items()):
         if row.ref not in world.keys:
             world.keys[row.ref] = key
             world.refs.append(row.ref)
@@ -249,7 +258,7 @@ async def forget(world: World, *, keep_max: int) -> Any:
 
 
 async def look(world: World, *, job: int, limit: int) -> Any:
-    page = await world.store.read(History(world.jobs[job], limit=limit))
+    page = await world.store.read(HistoryQuery(world.jobs[job], limit=limit))
     return [(row.instant, row.kind, row.status, row.fence, row.sequence) for row in page.rows], page.next
 
 

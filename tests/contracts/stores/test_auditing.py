@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from itinerary.audit import Audited, audit_store
-from itinerary.model.audit_queries import Inspect, Pointers, PointerTable
+from itinerary.audit import AuditResult, audit_store
+from itinerary.model.audit_queries import InspectQuery, PointersQuery, PointerTable
 from itinerary.model.codec import to_json
 from itinerary.model.config import freeze
 from itinerary.model.definition import Definition
@@ -17,8 +17,8 @@ from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.writes import Change, Claimed, Limit, Start, Started, Step, Wanted
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.model.writes import Claimed, ClaimRequest, Limit, OwnerWrite, Started, StartRequest, Step
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.engine import Engine
 from itinerary.stores.store import EngineStore
@@ -44,15 +44,17 @@ class Office:
     async def open(self) -> None:
         await self.store.open()
         body = to_json(Definition(schedule={"once": "2190-01-01T00:00:00Z"}, overrides=OVERRIDES)).decode()
-        entry = NewEntry(job="often", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body=body)
+        entry = TimelineEntryRequest(
+            job="often", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body=body
+        )
         (entered,) = await self.store.amend([entry])
-        assert isinstance(entered, Entered)
+        assert isinstance(entered, EntryAccepted)
         self.job, self.revision = entered.job, entered.revision
         self.node = await self.store.join("a/1", "a", "{}")
 
     async def claimed(self, seconds: range) -> Sequence[Claimed]:
         wanted = [
-            Wanted(Key(BEGINNING + second * SECOND, self.job, Kind.TRIGGER, f"{second}"), 1, BEGINNING)
+            ClaimRequest(Key(BEGINNING + second * SECOND, self.job, Kind.TRIGGER, f"{second}"), 1, BEGINNING)
             for second in seconds
         ]
         claims = await self.store.claim(self.node, self.revision, wanted)
@@ -61,7 +63,7 @@ class Office:
 
     async def started(self, claims: Sequence[Claimed]) -> list[Started]:
         starts = [
-            Start(
+            StartRequest(
                 claim.ref,
                 claim.fence,
                 claim.adjustments,
@@ -79,13 +81,13 @@ class Office:
 
     async def ended(self, started: Sequence[Started], state: OccurrenceState = OccurrenceState.COMPLETED) -> None:
         end = (Step(state),)
-        await self.store.write(self.node, [Change(one.ref, one.fence, one.sequence + 1, end) for one in started])
+        await self.store.write(self.node, [OwnerWrite(one.ref, one.fence, one.sequence + 1, end) for one in started])
 
-    async def audited(self) -> Audited:
+    async def audited(self) -> AuditResult:
         return await audit_store(self.store, BEGINNING)
 
 
-def told(found: Audited) -> list[str]:
+def told(found: AuditResult) -> list[str]:
     return [str(finding) for finding in found.findings]
 
 
@@ -124,15 +126,15 @@ def test_pages_go_on_where_the_last_one_ended(engine: Engine) -> None:
         refs = [claim.ref for claim in await office.claimed(range(10))]
         begin, found = None, list[Ref]()
         while True:
-            page = await office.store.read(Inspect(BEGINNING + 2 * SECOND, BEGINNING + 9 * SECOND, begin, 3))
+            page = await office.store.read(InspectQuery(BEGINNING + 2 * SECOND, BEGINNING + 9 * SECOND, begin, 3))
             found += [evidence.row.ref for evidence in page.found]
             begin = page.next
             if begin is None:
                 break
         assert list(dict.fromkeys(found)) == sorted(refs)[2:9]
-        first = await office.store.read(Pointers(PointerTable.ACTIVE, limit=6))
+        first = await office.store.read(PointersQuery(PointerTable.ACTIVE, limit=6))
         assert first.next is not None
-        rest = await office.store.read(Pointers(PointerTable.ACTIVE, first.next, limit=6))
+        rest = await office.store.read(PointersQuery(PointerTable.ACTIVE, first.next, limit=6))
         assert len({entry.ref for entry, row in (*first.found, *rest.found) if row is not None}) == 10
         assert rest.next is None
         await office.store.close()

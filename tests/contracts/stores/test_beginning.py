@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import EntryKind
 from itinerary.model.states import OccurrenceState
-from itinerary.model.timeline import NewEntry
-from itinerary.model.writes import Adjustment, Cancellation, Intervention, Refusal, Refused, Started
+from itinerary.model.timeline import TimelineEntryRequest
+from itinerary.model.writes import AdjustRequest, CancelRequest, Refusal, Refused, Started, TakeoverWrite
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.desk import HOUR, Desk, told
 
@@ -38,8 +38,8 @@ async def test_of_a_batch_those_begin_that_can_and_each_of_the_others_is_told_wh
     runs = await desk.run(node, jobs[0])
     overlaps, fine, cancelled, adjusted, lost, also = [await desk.due(node, job) for job in (*jobs[:5], jobs[6])]
     (early,) = await desk.claim(node, await desk.wanted(jobs[5], due_at=await desk.now() + 60 * SECOND))
-    await desk.store.control(None, [Cancellation(cancelled.ref, "anna"), Adjustment(adjusted.ref, "{}")])
-    await desk.store.intervene(await desk.node("b"), [Intervention(lost.ref, lost.fence, None, "taken")])
+    await desk.store.control(None, [CancelRequest(cancelled.ref, "anna"), AdjustRequest(adjusted.ref, "{}")])
+    await desk.store.intervene(await desk.node("b"), [TakeoverWrite(lost.ref, lost.fence, None, "taken")])
     answers = await desk.start(node, overlaps, early, fine, cancelled, adjusted, lost, also)
     assert [answer.why if isinstance(answer, Refused) else None for answer in answers] == [
         Refusal.SKIPPED,
@@ -112,7 +112,7 @@ async def test_another_node_cannot_begin_it_whatever_it_asks_for(desk: Desk) -> 
 async def test_nothing_begins_by_a_timeline_that_has_moved_on(desk: Desk) -> None:
     node, claimed = await desk.node(), await desk.due(await desk.node("b"), await desk.job())
     mine = await desk.due(node, await desk.job("mine"))
-    pause = NewEntry(job="mine", kind=EntryKind.PAUSE, request="p", by="anna")
+    pause = TimelineEntryRequest(job="mine", kind=EntryKind.PAUSE, request="p", by="anna")
     await desk.store.amend([pause])
     (answer,) = await desk.start(node, mine)
     assert answer == Refused(mine.ref, Refusal.MOVED)

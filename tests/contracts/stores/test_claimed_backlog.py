@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from itinerary.model.occurrence import Window
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Active, ByRef, History, Standing, Waiting
+from itinerary.model.queries import ActiveQuery, ByRefQuery, HistoryQuery, StoreStatusQuery, WaitingQuery
 from itinerary.model.rows import JobNumber, NodeNumber
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import ClaimedRow, SweepPlan, SweepStep
-from itinerary.model.writes import Cancellation, Claimed, Intervention, Limit, Refusal, Refused, Wanted, Written
+from itinerary.model.writes import CancelRequest, Claimed, ClaimRequest, Limit, Refusal, Refused, TakeoverWrite, Written
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.paging import windows_after
 from itinerary.stores.tables import OCCURRENCES
@@ -30,7 +30,7 @@ async def outage(desk: Desk, owner: NodeNumber, job: JobNumber, count: int) -> l
     return [await desk.due(owner, job, ago=600) for _ in range(count)]
 
 
-async def missing(desk: Desk, job: JobNumber, count: int) -> tuple[Wanted, ...]:
+async def missing(desk: Desk, job: JobNumber, count: int) -> tuple[ClaimRequest, ...]:
     """So many recovery runs of later instants, which have no row."""
     wanted = [await desk.wanted(job, ago=600) for _ in range(count)]
     return tuple(replace(one, status=S.QUEUED, is_recovery=True, reason="recovered") for one in wanted)
@@ -39,7 +39,7 @@ async def missing(desk: Desk, job: JobNumber, count: int) -> tuple[Wanted, ...]:
 async def worked_off(desk: Desk, node: NodeNumber) -> list[int]:
     """Start what is offered until nothing is, and return the instants in the order of their starts."""
     order = []
-    while rows := await desk.store.read(Waiting(await desk.now(), 10)):
+    while rows := await desk.store.read(WaitingQuery(await desk.now(), 10)):
         (row,) = rows
         order.append(row.instant)
         claimed = Claimed(row.ref, row.key, row.fence, 0)
@@ -55,7 +55,9 @@ async def test_claimed_rows_and_new_ones_stand_in_one_queue_in_order_of_instants
     claimed = await outage(desk, owner, job, 3)
     rows = await missing(desk, job, 2)
     assert await desk.recover(node, *claimed, to=S.QUEUED, wanted=rows, is_last=True) is None
-    states = [(row.status, row.owner, row.is_recovery) for row in sorted(await desk.store.read(Active(job)), key=key)]
+    states = [
+        (row.status, row.owner, row.is_recovery) for row in sorted(await desk.store.read(ActiveQuery(job)), key=key)
+    ]
     assert states == [(S.PENDING, None, True), *[(S.QUEUED, None, True)] * 4]
     (lost,) = await desk.start(owner, claimed[1])
     assert lost == Refused(claimed[1].ref, Refusal.QUEUED, "recovered"), "its owner starts it no more"
@@ -75,7 +77,7 @@ async def test_a_step_that_is_repeated_recovers_nothing_twice(desk: Desk) -> Non
     (claimed,) = await outage(desk, owner, job, 1)
     plan = await desk.store.begin_sweep(node, await desk.now())
     assert plan is not None
-    becomes = Wanted(claimed.key, 1, claimed.key.instant, S.QUEUED, is_recovery=True, reason="recovered")
+    becomes = ClaimRequest(claimed.key, 1, claimed.key.instant, S.QUEUED, is_recovery=True, reason="recovered")
     step = SweepStep(fence=plan.fence, step=1, cursor="", claimed=(ClaimedRow(claimed.ref, becomes),))
     moved = await desk.store.advance_sweep(node, desk.revision, step)
     assert isinstance(moved, SweepPlan)
@@ -89,7 +91,7 @@ async def test_a_step_that_is_repeated_recovers_nothing_twice(desk: Desk) -> Non
 async def test_a_step_is_refused_whole_if_a_claimed_row_has_changed(desk: Desk) -> None:
     owner, node, job = await desk.node(), await desk.node(), await desk.job()
     first, second = await outage(desk, owner, job, 2)
-    await desk.store.control(None, [Cancellation(second.ref, "anna")])
+    await desk.store.control(None, [CancelRequest(second.ref, "anna")])
     before = await dump(desk.engine)
     plan = await desk.store.begin_sweep(node, await desk.now())
     rows = await missing(desk, job, 1)
@@ -97,7 +99,7 @@ async def test_a_step_is_refused_whole_if_a_claimed_row_has_changed(desk: Desk) 
     assert await desk.recover(node, first, to=S.QUEUED, wanted=rows, covered=(second.ref,)) is Refusal.MOVED
     assert (await dump(desk.engine)).of(OCCURRENCES) == before.of(OCCURRENCES), "nothing is written"
     assert plan is not None
-    assert (await desk.store.read(Standing())).watermark == plan.start
+    assert (await desk.store.read(StoreStatusQuery())).watermark == plan.start
 
 
 @pytest.mark.spec("R1", "claimed before an outage")
@@ -105,12 +107,12 @@ async def test_a_step_is_refused_whole_if_a_claimed_row_has_changed(desk: Desk) 
 async def test_a_claimed_row_that_a_rescuer_has_released_meanwhile_is_recovered_all_the_same(desk: Desk) -> None:
     owner, node, job = await desk.node(), await desk.node(), await desk.job()
     (claimed,) = await outage(desk, owner, job, 1)
-    released = Intervention(claimed.ref, claimed.fence, None, "its node is gone", is_unstarted=True)
+    released = TakeoverWrite(claimed.ref, claimed.fence, None, "its node is gone", is_unstarted=True)
     assert await desk.store.intervene(node, [released]) == [Written(claimed.ref)]
     assert await desk.recover(node, claimed, to=S.MISSED, is_last=True) is None
     row = await desk.row(claimed.ref)
     assert (row.status, row.is_recovery, row.reason) == (S.MISSED, True, "recovered")
-    assert [one.ref for one in (await desk.store.read(History(job))).rows] == [claimed.ref]
+    assert [one.ref for one in (await desk.store.read(HistoryQuery(job))).rows] == [claimed.ref]
     (await dump(desk.engine)).check()
 
 
@@ -124,9 +126,9 @@ def test_the_row_of_a_compressed_window_takes_the_place_of_the_claimed_rows_insi
     async def story(desk: Desk) -> None:
         owner, node, job = await desk.node(), await desk.node(), await desk.job()
         claimed = await outage(desk, owner, job, 3)
-        released = Intervention(claimed[0].ref, claimed[0].fence, None, "its node is gone", is_unstarted=True)
+        released = TakeoverWrite(claimed[0].ref, claimed[0].fence, None, "its node is gone", is_unstarted=True)
         await desk.store.intervene(node, [released])
-        wanted = Wanted(claimed[2].key, 1, claimed[2].key.instant) if is_last_claimed else await desk.wanted(job)
+        wanted = ClaimRequest(claimed[2].key, 1, claimed[2].key.instant) if is_last_claimed else await desk.wanted(job)
         window = Window(claimed[0].key.instant, wanted.key.instant + SECOND, 4 - is_last_claimed)
         wanted = replace(wanted, status=S.QUEUED, is_recovery=True, window=window, reason="recovered")
         inside = claimed[:2] if is_last_claimed else claimed
@@ -138,7 +140,7 @@ def test_the_row_of_a_compressed_window_takes_the_place_of_the_claimed_rows_insi
         covered = tuple(one.ref for one in inside)
         step = SweepStep(fence=plan.fence, step=1, cursor="", covered=covered, is_last=True, **given)
         assert await desk.store.advance_sweep(node, desk.revision, step) is None
-        assert await desk.store.read(ByRef(covered)) == {}
+        assert await desk.store.read(ByRefQuery(covered)) == {}
         (row,) = await windows_after(desk.store.read, plan.start)
         assert (row.key, row.window, row.is_recovery, row.status) == (wanted.key, window, True, S.PENDING)
         assert {one.why for one in await desk.start(owner, *inside) if isinstance(one, Refused)} == {Refusal.GONE}

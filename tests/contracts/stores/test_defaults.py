@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.core.timeline.job_plan import JobPlan, PlanBook
+from itinerary.core.timeline.job_plan import JobPlan, PlanCache
 from itinerary.jobs.registration import register
-from itinerary.jobs.undeclared import Home
+from itinerary.jobs.undeclared import JobSource
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Undeclared, UpdatePolicy
-from itinerary.model.queries import ByRef, Entries, JobsByName
+from itinerary.model.queries import ByRefQuery, EntriesQuery, JobsByNameQuery
 from itinerary.model.rows import Key
-from itinerary.model.writes import Refusal, Wanted
-from itinerary.operations.apply import Application, Outcome, Wish, apply_jobs
+from itinerary.model.writes import ClaimRequest, Refusal
+from itinerary.operations.apply import ApplyOptions, ApplyResult, JobApplyResult, apply_jobs
 from itinerary.read.job_detail import job_detail
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.stores.paging import read_timeline
 from tests.contracts.stores.desk import HOUR, Desk, told
 from tests.unit.jobs.test_registration import LOG
 
-HOME = Home("/srv/jobs.toml", Undeclared.STOP)
+HOME = JobSource("/srv/jobs.toml", Undeclared.STOP)
 
 
 def app_of(**defaults: Any) -> Itinerary:
@@ -34,14 +34,14 @@ def app_of(**defaults: Any) -> Itinerary:
     return app
 
 
-async def applied(desk: Desk, app: Itinerary, *, is_plan: bool = False, by: str = "anna") -> Application:
-    wish = Wish(policy=UpdatePolicy.IMMEDIATE, home=HOME)
+async def applied(desk: Desk, app: Itinerary, *, is_plan: bool = False, by: str = "anna") -> ApplyResult:
+    wish = ApplyOptions(policy=UpdatePolicy.IMMEDIATE, home=HOME)
     return await apply_jobs(desk.store, app.declared, wish, by=by, zone_data=app.zone_data, is_plan=is_plan)
 
 
 async def seen(desk: Desk, job: str) -> dict[str, tuple[str, str]]:
     """The values of a job that somebody set, as a reader sees them who knows only the store."""
-    ground = await Ground.of(desk.store)
+    ground = await StoreSnapshot.of(desk.store)
     detail = await job_detail(ground, ground.job(job))
     return {one.key: (one.value, one.set_by) for one in detail.configuration if one.source != "default"}
 
@@ -60,9 +60,9 @@ async def test_a_reader_sees_the_defaults_that_were_declared_and_not_its_own(des
 async def test_other_defaults_are_planned_and_then_the_next_version_of_the_jobs_that_take_them(desk: Desk) -> None:
     await applied(desk, app_of(overlap="queue"))
     wanted = app_of(overlap="allow", retry={"max_retries": 5})
-    before = await desk.store.read(Entries(0))
+    before = await desk.store.read(EntriesQuery(0))
     planned = await applied(desk, wanted, is_plan=True)
-    assert await desk.store.read(Entries(0)) == before
+    assert await desk.store.read(EntriesQuery(0)) == before
     done = await applied(desk, wanted)
     for found in (planned, done):
         assert [(one.key, one.before, one.after, one.jobs) for one in found.defaults] == [
@@ -80,7 +80,7 @@ async def test_other_defaults_are_planned_and_then_the_next_version_of_the_jobs_
         "overlap": ("allow", "defaults of /srv/jobs.toml"),
         "retry.max_retries": ("5", "defaults of /srv/jobs.toml"),
     }
-    changes = (await desk.store.read(Entries(0)))[len(before) :]
+    changes = (await desk.store.read(EntriesQuery(0)))[len(before) :]
     assert [(one.version, one.entered_by, one.reason) for one in changes] == [
         (2, "anna", "applied: the defaults of all jobs changed")
     ] * 2
@@ -92,7 +92,7 @@ async def test_other_defaults_are_planned_and_then_the_next_version_of_the_jobs_
 async def test_a_default_that_a_job_overrides_makes_no_version_of_it(desk: Desk) -> None:
     await applied(desk, app_of(overlap="queue"))
     done = await applied(desk, app_of(overlap="allow"))
-    assert {job.job: job.outcome for job in done.jobs} == {"plain": Outcome.CHANGED, "own": Outcome.SAME}
+    assert {job.job: job.outcome for job in done.jobs} == {"plain": JobApplyResult.CHANGED, "own": JobApplyResult.SAME}
 
 
 @pytest.mark.spec("X5", "defaults in the store")
@@ -101,17 +101,17 @@ async def test_a_node_that_has_not_read_the_new_defaults_claims_nothing_by_the_o
     node = await desk.node()
     await applied(desk, app_of(retry={"max_retries": 1}))
     timeline = await read_timeline(desk.store.read)
-    job = (await desk.store.read(JobsByName(("plain",))))["plain"]
+    job = (await desk.store.read(JobsByNameQuery(("plain",))))["plain"]
     instant = timeline.next_run(job.number, await desk.now())
     assert instant is not None
-    wanted = Wanted(Key(instant, job.number, Kind.SCHEDULED), 1, instant)
+    wanted = ClaimRequest(Key(instant, job.number, Kind.SCHEDULED), 1, instant)
     answer = await desk.store.claim(node, timeline.revision, [wanted])
     assert isinstance(answer, list)
-    book = PlanBook(timeline)
+    book = PlanCache(timeline)
     await applied(desk, app_of(retry={"max_retries": 4}))
-    later = Wanted(Key(instant + HOUR, job.number, Kind.SCHEDULED), 1, instant + HOUR)
+    later = ClaimRequest(Key(instant + HOUR, job.number, Kind.SCHEDULED), 1, instant + HOUR)
     assert await desk.store.claim(node, timeline.revision, [later]) is Refusal.MOVED
-    row = (await desk.store.read(ByRef((answer[0].ref,))))[answer[0].ref]
+    row = (await desk.store.read(ByRefQuery((answer[0].ref,))))[answer[0].ref]
     assert row.version == 2, "it has not started, and takes the new defaults"
     book = book.at(await read_timeline(desk.store.read))
     assert [_retries(book.plan(job.number, version)) for version in (1, 2)] == [1, 4], "what runs keeps the old ones"
@@ -119,7 +119,7 @@ async def test_a_node_that_has_not_read_the_new_defaults_claims_nothing_by_the_o
 
 def _retries(plan: JobPlan | str) -> int:
     assert isinstance(plan, JobPlan), plan
-    return plan.terms.config.job.retry.max_retries
+    return plan.start_config.config.job.retry.max_retries
 
 
 @pytest.mark.spec("X5", "defaults in the store")
@@ -127,5 +127,5 @@ def _retries(plan: JobPlan | str) -> int:
 async def test_of_many_who_apply_the_same_defaults_at_once_one_makes_the_version(desk: Desk) -> None:
     await applied(desk, app_of(overlap="queue"))
     await asyncio.gather(*[applied(desk, app_of(overlap="allow"), by=f"person {number}") for number in range(5)])
-    job = (await desk.store.read(JobsByName(("plain",))))["plain"]
+    job = (await desk.store.read(JobsByNameQuery(("plain",))))["plain"]
     assert job.version == 2

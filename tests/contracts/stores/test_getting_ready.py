@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from itinerary.model.queries import Active, Jobs, Nodes, Standing
+from itinerary.model.queries import ActiveQuery, JobsQuery, NodesQuery, StoreStatusQuery
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import ledger
 from itinerary.stores.engine import Engine
@@ -48,7 +48,7 @@ async def test_a_store_gets_ready_though_its_clock_is_behind_what_was_swept(desk
 
     await desk.engine.write(swept_ahead)
     await desk.store.get_ready()
-    with pytest.raises(ledger.Rehearsed):
+    with pytest.raises(ledger.WarmedUp):
         await desk.engine.write(lambda tx: ledger.rehearse(tx, 3))
 
 
@@ -65,11 +65,11 @@ def test_a_rehearsal_goes_from_the_claim_to_the_end_and_is_undone_on_every_store
             finally:
                 seen.append(sum(row.status == "completed" for row in tx.scan(OCCURRENCES, limit=10_000)))
 
-        with pytest.raises(ledger.Rehearsed):
+        with pytest.raises(ledger.WarmedUp):
             await engine.write(rehearse)
         assert seen == [2 * count]  # plainly, and the long way
-        assert (await store.read(Standing())).revision == 0
-        assert [await store.read(query) for query in (Jobs(), Nodes(), Active())] == [[], [], []]
+        assert (await store.read(StoreStatusQuery())).revision == 0
+        assert [await store.read(query) for query in (JobsQuery(), NodesQuery(), ActiveQuery())] == [[], [], []]
         await store.close()
 
     asyncio.run(story())

@@ -11,22 +11,22 @@ import pytest
 from itinerary.errors import StoreError
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.queries import (
-    Active,
-    ByRef,
-    Decided,
-    Details,
-    History,
-    JobsByName,
-    Nodes,
-    Recent,
-    Standing,
-    Statistics,
+    ActiveQuery,
+    ByRefQuery,
+    DecidedQuery,
+    DetailsQuery,
+    HistoryQuery,
+    JobsByNameQuery,
+    NodesQuery,
+    RecentQuery,
+    StatisticsQuery,
+    StoreStatusQuery,
 )
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.rows import JobNumber, Key, NodeNumber, Ref, StatisticsRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.writes import Cancellation, Wanted
+from itinerary.model.writes import CancelRequest, ClaimRequest
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.ledger.prune import prune
 from itinerary.stores.paging import occurrences_of, windows_after
@@ -41,7 +41,7 @@ async def missed(desk: Desk, job: JobNumber, count: int) -> list[Ref]:
     """So many occurrences that are final from the beginning, the last of them an hour ago."""
     last = await desk.now() // SECOND - 3_600
     keys = [Key((last - number) * SECOND, job, Kind.SCHEDULED) for number in range(count, 0, -1)]
-    wanted = [Wanted(key, 1, key.instant, OccurrenceState.MISSED) for key in keys]
+    wanted = [ClaimRequest(key, 1, key.instant, OccurrenceState.MISSED) for key in keys]
     return [claimed.ref for claimed in await desk.claim(None, *wanted)]
 
 
@@ -82,7 +82,7 @@ def test_history_pages_are_whole_newest_first_and_without_repeats(engine: object
         found: list[Ref] = []
         before: int | None = None
         while True:
-            page = await desk.store.read(History(job, before, limit))
+            page = await desk.store.read(HistoryQuery(job, before, limit))
             assert len(page.rows) <= limit
             found += [row.ref for row in page.rows]
             if page.next is None:
@@ -101,8 +101,8 @@ async def test_the_last_of_many_jobs_are_those_that_their_histories_begin_with(d
         await missed(desk, job, count)
     jobs = (*counts, JobNumber(987))
     for limit in (1, 16, 20, 100):
-        found = await desk.store.read(Recent(jobs, limit))
-        expected = {job: (await desk.store.read(History(job, limit=limit))).rows for job in jobs}
+        found = await desk.store.read(RecentQuery(jobs, limit))
+        expected = {job: (await desk.store.read(HistoryQuery(job, limit=limit))).rows for job in jobs}
         assert {job: tuple(rows) for job, rows in found.items()} == {
             job: rows for job, rows in expected.items() if rows
         }
@@ -115,10 +115,10 @@ async def test_the_last_that_ended_before_an_instant_are_found_in_a_long_history
         await missed_at(desk, jobs[0], number * 10, 10)
         if number < 2:
             await missed_at(desk, jobs[1], number * 10, 3)
-    rows = {job: (await desk.store.read(History(job))).rows for job in jobs}
+    rows = {job: (await desk.store.read(HistoryQuery(job))).rows for job in jobs}
     for instant in sorted({row.ended_at for row in rows[jobs[0]] if row.ended_at is not None}):
         for limit in (1, 7, 30):
-            found = await desk.store.read(Recent(jobs, limit, instant))
+            found = await desk.store.read(RecentQuery(jobs, limit, instant))
             for job in jobs:
                 before = [row for row in rows[job] if row.ended_at is not None and row.ended_at < instant]
                 assert list(found.get(job, ())) == before[:limit]
@@ -128,7 +128,7 @@ async def missed_at(desk: Desk, job: JobNumber, number: int, count: int) -> None
     """So many that end together, and after all that ended before."""
     first = await desk.now() // SECOND - 86_400 + number
     keys = [Key((first + one) * SECOND, job, Kind.SCHEDULED) for one in range(count)]
-    await desk.claim(None, *[Wanted(key, 1, key.instant, OccurrenceState.MISSED) for key in keys])
+    await desk.claim(None, *[ClaimRequest(key, 1, key.instant, OccurrenceState.MISSED) for key in keys])
 
 
 @told
@@ -139,10 +139,10 @@ async def test_the_last_of_a_job_whose_history_was_forgotten_are_those_that_are_
     await pruned(desk, NOTHING_KEPT)
     started = await desk.run(node, job)
     await desk.finish(node, started)
-    found = await desk.store.read(Recent((job,), 20))
+    found = await desk.store.read(RecentQuery((job,), 20))
     assert found[job][0].ref == started.ref
     assert [row.ref for row in found[job]] == [
-        row.ref for row in (await desk.store.read(History(job, limit=20))).rows[: len(found[job])]
+        row.ref for row in (await desk.store.read(HistoryQuery(job, limit=20))).rows[: len(found[job])]
     ]
 
 
@@ -152,7 +152,7 @@ async def test_history_can_be_asked_for_some_states_only(desk: Desk) -> None:
     await missed(desk, job, 20)
     started = await desk.run(node, job)
     await desk.finish(node, started)
-    page = await desk.store.read(History(job, states=frozenset({OccurrenceState.COMPLETED})))
+    page = await desk.store.read(HistoryQuery(job, states=frozenset({OccurrenceState.COMPLETED})))
     assert [row.ref for row in page.rows] == [started.ref]
 
 
@@ -163,9 +163,9 @@ async def test_a_rare_state_is_looked_for_in_steps_that_go_on_where_the_last_one
     await desk.finish(node, started)
     await missed(desk, job, 40)
     completed = frozenset({OccurrenceState.COMPLETED})
-    first = await desk.store.read(History(job, states=completed, looked_at_max=16))
+    first = await desk.store.read(HistoryQuery(job, states=completed, looked_at_max=16))
     assert (first.rows, first.next) == ((), 16)
-    second = await desk.store.read(History(job, first.next, states=completed, looked_at_max=16))
+    second = await desk.store.read(HistoryQuery(job, first.next, states=completed, looked_at_max=16))
     assert ([row.ref for row in second.rows], second.next) == ([started.ref], None)
 
 
@@ -175,7 +175,7 @@ async def test_the_occurrences_of_one_instant_are_found_beside_those_of_other_jo
     instant = (await desk.now() // SECOND - 3_600) * SECOND
     keys = [Key(instant, number, Kind.SCHEDULED) for number in (job, before, after)]
     keys += [Key(instant, job, Kind.REPLAY, "x/1"), Key(instant + SECOND, job, Kind.SCHEDULED)]
-    await desk.claim(None, *[Wanted(key, 1, key.instant, OccurrenceState.MISSED) for key in keys])
+    await desk.claim(None, *[ClaimRequest(key, 1, key.instant, OccurrenceState.MISSED) for key in keys])
     found = await occurrences_of(desk.store.read, job, instant)
     assert {row.key for row in found} == {keys[0], keys[3]}
     assert await occurrences_of(desk.store.read, job, instant - SECOND) == []
@@ -183,8 +183,8 @@ async def test_the_occurrences_of_one_instant_are_found_beside_those_of_other_jo
 
 @told
 async def test_a_job_that_never_ran_has_an_empty_history(desk: Desk) -> None:
-    assert (await desk.store.read(History(await desk.job()))).rows == ()
-    assert (await desk.store.read(History(JobNumber(987)))).rows == ()
+    assert (await desk.store.read(HistoryQuery(await desk.job()))).rows == ()
+    assert (await desk.store.read(HistoryQuery(JobNumber(987)))).rows == ()
 
 
 # -- forgetting ------------------------------------------------------------------------------------------------------
@@ -201,9 +201,9 @@ async def test_what_ended_long_ago_is_forgotten_and_its_job_remembers_its_last_r
     await sweep(desk, node)
     assert await pruned(desk, Retention(margin=0)) == 0, "30 days are kept"
     assert await pruned(desk, NOTHING_KEPT) == 41
-    assert await desk.store.read(Details((started.ref,))) == []
-    assert (await desk.store.read(History(job))).rows == ()
-    kept = (await desk.store.read(JobsByName(("backup",))))["backup"]
+    assert await desk.store.read(DetailsQuery((started.ref,))) == []
+    assert (await desk.store.read(HistoryQuery(job))).rows == ()
+    kept = (await desk.store.read(JobsByNameQuery(("backup",))))["backup"]
     assert kept.last_run_at == instant
     assert kept.history_floor > instant
     await desk.run(node, job)
@@ -213,9 +213,9 @@ async def test_what_ended_long_ago_is_forgotten_and_its_job_remembers_its_last_r
 @told
 async def test_nothing_above_the_watermark_is_forgotten(desk: Desk) -> None:
     job = await desk.job()
-    watermark = (await desk.store.read(Standing())).watermark
+    watermark = (await desk.store.read(StoreStatusQuery())).watermark
     key = Key((watermark // SECOND + 1) * SECOND, job, Kind.SCHEDULED)
-    await desk.claim(None, Wanted(key, 1, key.instant, OccurrenceState.MISSED))
+    await desk.claim(None, ClaimRequest(key, 1, key.instant, OccurrenceState.MISSED))
     assert await pruned(desk, NOTHING_KEPT) == 0
 
 
@@ -237,8 +237,8 @@ async def test_failures_are_kept_for_longer(desk: Desk) -> None:
     await desk.finish(node, badly, to=OccurrenceState.FAILED)
     await sweep(desk, node)
     assert await pruned(desk, Retention(keep_for=0, margin=0)) == 1
-    assert set(await desk.store.read(ByRef((well.ref, badly.ref)))) == {badly.ref}
-    assert [row.ref for row in (await desk.store.read(History(job))).rows] == [badly.ref]
+    assert set(await desk.store.read(ByRefQuery((well.ref, badly.ref)))) == {badly.ref}
+    assert [row.ref for row in (await desk.store.read(HistoryQuery(job))).rows] == [badly.ref]
 
 
 @pytest.mark.spec("D8")
@@ -249,7 +249,7 @@ async def test_a_job_keeps_its_newest_so_many(desk: Desk) -> None:
     await missed(desk, other, 10)
     await sweep(desk, node)
     removed = await pruned(desk, Retention(keep_max=20, margin=0))
-    left = [row.ref for row in (await desk.store.read(History(job))).rows]
+    left = [row.ref for row in (await desk.store.read(HistoryQuery(job))).rows]
     assert left == refs[::-1][: len(left)]
     assert 20 <= len(left) < 20 + 16
     assert removed == 100 - len(left)
@@ -259,9 +259,11 @@ async def test_a_job_keeps_its_newest_so_many(desk: Desk) -> None:
 async def test_a_long_stretch_stays_while_its_window_does(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     start = (await desk.wanted(job)).key.instant
-    watermark = (await desk.store.read(Standing())).watermark
+    watermark = (await desk.store.read(StoreStatusQuery())).watermark
     window = Window(start, watermark + 3600 * SECOND, 3660)
-    await desk.claim(None, Wanted(Key(start, job, Kind.SCHEDULED), 1, start, OccurrenceState.SKIPPED, window=window))
+    await desk.claim(
+        None, ClaimRequest(Key(start, job, Kind.SCHEDULED), 1, start, OccurrenceState.SKIPPED, window=window)
+    )
     await sweep(desk, node)
     assert await pruned(desk, NOTHING_KEPT) == 0
     assert len(await windows_after(desk.store.read, watermark)) == 1
@@ -272,12 +274,14 @@ async def test_a_long_stretch_stays_while_its_window_does(desk: Desk) -> None:
 async def test_of_a_stretch_that_is_forgotten_the_whole_window_is_unknown(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     start = (await desk.wanted(job)).key.instant
-    registered_at = (await desk.store.read(JobsByName(("backup",))))["backup"].registered_at
+    registered_at = (await desk.store.read(JobsByNameQuery(("backup",))))["backup"].registered_at
     window = Window(start, registered_at + 1, 60)
-    await desk.claim(None, Wanted(Key(start, job, Kind.SCHEDULED), 1, start, OccurrenceState.SKIPPED, window=window))
+    await desk.claim(
+        None, ClaimRequest(Key(start, job, Kind.SCHEDULED), 1, start, OccurrenceState.SKIPPED, window=window)
+    )
     await sweep(desk, node)
     assert await pruned(desk, NOTHING_KEPT) == 1
-    assert (await desk.store.read(JobsByName(("backup",))))["backup"].history_floor == window.end
+    assert (await desk.store.read(JobsByNameQuery(("backup",))))["backup"].history_floor == window.end
 
 
 @told
@@ -285,7 +289,7 @@ async def test_what_goes_by_its_age_and_by_its_number_is_counted_once(desk: Desk
     node, job = await desk.node(), await desk.job()
     refs = await missed(desk, job, 300)
     await sweep(desk, node)
-    margin = (await desk.store.read(Standing())).watermark - (await desk.row(refs[150])).instant
+    margin = (await desk.store.read(StoreStatusQuery())).watermark - (await desk.row(refs[150])).instant
     assert await pruned(desk, Retention(keep_for=0, keep_max=20, margin=margin)) == 150
     assert await pruned(desk, Retention(keep_max=20, margin=0)) > 100
 
@@ -353,7 +357,7 @@ async def test_among_many_jobs_that_have_little_none_that_has_too_much_is_passed
     await sweep(desk, node)
     assert await pruned(desk, Retention(keep_max=17, margin=0)) == 16 * len(long)
     for job, left in [*((job, 17) for job in long), (jobs[500], 15)]:
-        assert len((await desk.store.read(History(job))).rows) == left
+        assert len((await desk.store.read(HistoryQuery(job))).rows) == left
     assert await pruned(desk, Retention(keep_max=17, margin=0)) == 0
 
 
@@ -363,7 +367,7 @@ async def test_more_than_a_batch_is_forgotten_step_by_step(desk: Desk) -> None:
     await missed(desk, job, 2_500)
     await sweep(desk, node)
     assert await pruned(desk, NOTHING_KEPT) == 2_500
-    assert await desk.store.read(Decided(0, 10**18)) == []
+    assert await desk.store.read(DecidedQuery(0, 10**18)) == []
 
 
 # -- nodes -----------------------------------------------------------------------------------------------------------
@@ -384,7 +388,7 @@ async def test_a_heartbeat_raises_a_counter_that_the_others_see(desk: Desk) -> N
         beat = await desk.store.beat(first)
         counters = {node.number: node.counter for node in beat.nodes}
         assert counters == {first: expected, second: 0}
-        assert (await desk.store.read(Standing())).now >= beat.now
+        assert (await desk.store.read(StoreStatusQuery())).now >= beat.now
 
 
 @told
@@ -394,7 +398,7 @@ async def test_a_node_that_left_is_seen_to_have_left(desk: Desk) -> None:
     await desk.store.leave(first)
     left = {node.number: node.left_at is not None for node in (await desk.store.beat(second)).nodes}
     assert left == {first: True, second: False}
-    assert len(await desk.store.read(Nodes())) == 2
+    assert len(await desk.store.read(NodesQuery())) == 2
 
 
 @told
@@ -410,7 +414,7 @@ async def test_statistics_are_kept_once(desk: Desk) -> None:
     rows = [StatisticsRow(node, at, 1, 2, 3, 4, 5, 6, 7) for at in (10, 20, 30)]
     await desk.store.note_statistics(rows[:2])
     await desk.store.note_statistics(rows)
-    assert list(await desk.store.read(Statistics(node, since=20))) == rows[1:]
+    assert list(await desk.store.read(StatisticsQuery(node, since=20))) == rows[1:]
 
 
 @pytest.mark.spec("L10", "read")
@@ -419,9 +423,9 @@ async def test_statistics_are_read_by_window_and_newest_first(desk: Desk) -> Non
     node, other = await desk.node(), await desk.node()
     rows = [StatisticsRow(node, at, 1, 2, 3, 4, 5, 6, 7) for at in (10, 20, 30, 40)]
     await desk.store.note_statistics([*rows, StatisticsRow(other, 25, 1, 2, 3, 4, 5, 6, 7)])
-    assert list(await desk.store.read(Statistics(node, since=20, until=40))) == rows[1:3]
-    assert list(await desk.store.read(Statistics(node, 20, 2, 40, newest_first=True))) == [rows[2], rows[1]]
-    assert list(await desk.store.read(Statistics(node, 0, 1, 30, newest_first=True))) == [rows[1]]
+    assert list(await desk.store.read(StatisticsQuery(node, since=20, until=40))) == rows[1:3]
+    assert list(await desk.store.read(StatisticsQuery(node, 20, 2, 40, newest_first=True))) == [rows[2], rows[1]]
+    assert list(await desk.store.read(StatisticsQuery(node, 0, 1, 30, newest_first=True))) == [rows[1]]
 
 
 # -- watching --------------------------------------------------------------------------------------------------------
@@ -441,7 +445,7 @@ async def test_who_watches_hears_of_changes_to_the_timeline_and_of_mail(desk: De
     async with asyncio.TaskGroup() as group:
         listening = group.create_task(listen())
         assert "timeline" in await heard.get(), "the first look tells of everything that ever was"
-        await desk.store.control(None, [Cancellation(started.ref, "anna")])
+        await desk.store.control(None, [CancelRequest(started.ref, "anna")])
         while f"mail/{node}" not in await heard.get():
             pass
         await desk.job("another")
@@ -456,4 +460,4 @@ async def test_a_batch_beyond_the_limit_is_refused_before_it_is_sent(desk: Desk)
     wanted = await desk.wanted(job)
     with pytest.raises(StoreError, match="10001 requests in one call, 10000 are allowed"):
         await desk.store.claim(node, desk.revision, [wanted] * 10_001)
-    assert await desk.store.read(Active()) == []
+    assert await desk.store.read(ActiveQuery()) == []

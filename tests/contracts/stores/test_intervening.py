@@ -7,21 +7,21 @@ import pytest
 from msgspec.structs import replace
 
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Nodes, Open, Overdue, Standing
+from itinerary.model.queries import NodesQuery, OpenQuery, OverdueQuery, StoreStatusQuery
 from itinerary.model.rows import AttemptRow, JobNumber, NodeNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
 from itinerary.model.writes import (
-    Cancellation,
-    Change,
+    CancelRequest,
     Claimed,
-    Intervention,
     LastBeat,
     Limit,
+    OwnerWrite,
     Refusal,
     Refused,
     Started,
     Step,
+    TakeoverWrite,
     Written,
 )
 from itinerary.schedules.durations import SECOND
@@ -32,10 +32,10 @@ from tests.contracts.stores.desk import HOUR, Desk, told
 
 
 async def opened(desk: Desk, node: NodeNumber, grace_period: int = HOUR) -> list[OccurrenceRow]:
-    return list((await desk.store.read(Open(node, 20 * SECOND, 10, grace_period))).rows)
+    return list((await desk.store.read(OpenQuery(node, 20 * SECOND, 10, grace_period))).rows)
 
 
-async def refused(desk: Desk, by: NodeNumber, item: Intervention) -> Refusal:
+async def refused(desk: Desk, by: NodeNumber, item: TakeoverWrite) -> Refusal:
     (answer,) = await desk.store.intervene(by, [item])
     assert isinstance(answer, Refused), answer
     return answer.why
@@ -46,7 +46,7 @@ async def refused(desk: Desk, by: NodeNumber, item: Intervention) -> Refusal:
 async def test_what_has_started_since_it_was_looked_at_is_not_released(desk: Desk) -> None:
     owner, rescuer, job = await desk.node(), await desk.node(), await desk.job()
     claimed = await desk.due(owner, job)
-    release = Intervention(claimed.ref, claimed.fence, None, "its node is gone", is_unstarted=True)
+    release = TakeoverWrite(claimed.ref, claimed.fence, None, "its node is gone", is_unstarted=True)
     started = await desk.started(owner, claimed)
     before = await desk.detail(claimed.ref)
     assert await refused(desk, rescuer, release) is Refusal.LOST
@@ -59,7 +59,7 @@ async def test_what_has_started_since_it_was_looked_at_is_not_released(desk: Des
 async def test_what_is_released_anybody_may_start_and_its_owner_no_more(desk: Desk) -> None:
     owner, other, job = await desk.node(), await desk.node(), await desk.job()
     claimed = await desk.due(owner, job)
-    release = Intervention(claimed.ref, claimed.fence, None, "its node is gone", is_unstarted=True)
+    release = TakeoverWrite(claimed.ref, claimed.fence, None, "its node is gone", is_unstarted=True)
     assert await desk.store.intervene(other, [release]) == [Written(claimed.ref)]
     assert await desk.store.intervene(other, [release]) == [Written(claimed.ref)]
     assert [row.ref for row in await opened(desk, other)] == [claimed.ref]
@@ -74,9 +74,9 @@ async def test_what_its_owner_has_written_about_since_is_not_taken_on_old_knowle
     started = await desk.run(owner, job)
     seen = await desk.row(started.ref)
     done = AttemptRow(started.ref, 0, 1, TaskState.SUCCESS, 1, 2)
-    await desk.store.write(owner, [Change(started.ref, started.fence, started.sequence + 1, attempts=(done,))])
+    await desk.store.write(owner, [OwnerWrite(started.ref, started.fence, started.sequence + 1, attempts=(done,))])
     lost = AttemptRow(started.ref, 0, 1, TaskState.FAILED, 1)
-    orphan = Intervention(
+    orphan = TakeoverWrite(
         seen.ref, seen.fence, OccurrenceState.ORPHANED, "gone", attempts=(lost,), sequence=seen.sequence
     )
     assert await refused(desk, rescuer, orphan) is Refusal.LOST
@@ -93,8 +93,8 @@ async def test_a_takeover_is_refused_if_the_owner_has_sent_a_heartbeat_since_it_
     started, unstarted = await desk.run(owner, job), await desk.due(owner, job)
     counters = {node.number: node.counter for node in (await desk.store.beat(rescuer)).nodes}
     judged = LastBeat(owner, counters[owner])
-    orphan = Intervention(started.ref, started.fence, OccurrenceState.ORPHANED, "gone", dead_since=judged)
-    release = Intervention(unstarted.ref, unstarted.fence, None, "gone", is_unstarted=True, dead_since=judged)
+    orphan = TakeoverWrite(started.ref, started.fence, OccurrenceState.ORPHANED, "gone", dead_since=judged)
+    release = TakeoverWrite(unstarted.ref, unstarted.fence, None, "gone", is_unstarted=True, dead_since=judged)
     await desk.store.beat(owner)
     before = [await desk.detail(started.ref), await desk.detail(unstarted.ref)]
     assert await refused(desk, rescuer, orphan) is Refusal.ALIVE
@@ -115,13 +115,13 @@ async def test_a_node_that_has_sent_a_heartbeat_since_it_was_judged_to_be_dead_i
 ) -> None:
     owner, job = await desk.node(), await desk.job()
     started = await desk.run(owner, job)
-    await desk.store.control(None, [Cancellation(started.ref, "anna: wrong data")])
+    await desk.store.control(None, [CancelRequest(started.ref, "anna: wrong data")])
     assert not await desk.store.leave(owner, counter=7)
     beat = await desk.store.beat(owner)
     assert list(beat.mail) == [started.ref], "it keeps its mail"
     assert [node.left_at for node in beat.nodes if node.number == owner] == [None]
     assert await desk.store.leave(owner, counter=1)
-    (gone,) = [node for node in await desk.store.read(Nodes()) if node.number == owner]
+    (gone,) = [node for node in await desk.store.read(NodesQuery()) if node.number == owner]
     assert gone.left_at is not None
 
 
@@ -132,7 +132,7 @@ async def test_what_is_run_again_is_nobodys_keeps_its_slot_gives_back_its_shares
     api = Limit("api", 1)
     started = await desk.run(owner, job, limits=(api,))
     lost = AttemptRow(started.ref, 0, 1, TaskState.FAILED, 1, error="its node is gone")
-    rerun = Intervention(
+    rerun = TakeoverWrite(
         started.ref,
         started.fence,
         OccurrenceState.RETRYING,
@@ -162,13 +162,13 @@ async def test_what_is_run_again_is_nobodys_keeps_its_slot_gives_back_its_shares
 async def test_of_many_that_take_up_one_that_is_nobodys_one_gets_it_and_has_time_anew(desk: Desk) -> None:
     owner, first, second, job = await desk.node(), await desk.node(), await desk.node(), await desk.job()
     started = await desk.run(owner, job)
-    release = Intervention(started.ref, started.fence, None, "its node is gone", sequence=started.sequence)
+    release = TakeoverWrite(started.ref, started.fence, None, "its node is gone", sequence=started.sequence)
     await desk.store.intervene(first, [release])
     found = await desk.row(started.ref)
     assert (found.status, found.owner) == (OccurrenceState.RUNNING, None)
 
-    def taken(by: NodeNumber) -> Intervention:
-        return Intervention(found.ref, found.fence, None, "goes on", owner=by, expires_after=7 * HOUR)
+    def taken(by: NodeNumber) -> TakeoverWrite:
+        return TakeoverWrite(found.ref, found.fence, None, "goes on", owner=by, expires_after=7 * HOUR)
 
     assert await desk.store.intervene(first, [taken(first)]) == [Written(found.ref)]
     assert await desk.store.intervene(first, [taken(first)]) == [Written(found.ref)]
@@ -188,10 +188,10 @@ async def test_what_is_over_its_time_is_found_and_reaped_from_wherever_it_is(des
     request = replace(desk.request(claimed), execution_timeout=0)
     await desk.store.start(owner, desk.revision, [request], HOUR)
     await desk.run(owner, await desk.job("in time"))
-    (found,) = (await desk.store.read(Overdue())).expired
+    (found,) = (await desk.store.read(OverdueQuery())).expired
     assert found.ref == claimed.ref
-    await desk.store.write(owner, [Change(found.ref, found.fence, 2, (Step(OccurrenceState.RETRYING),))])
-    reaping = Intervention(
+    await desk.store.write(owner, [OwnerWrite(found.ref, found.fence, 2, (Step(OccurrenceState.RETRYING),))])
+    reaping = TakeoverWrite(
         found.ref,
         found.fence,
         OccurrenceState.FAILED_STALE,
@@ -203,7 +203,7 @@ async def test_what_is_over_its_time_is_found_and_reaped_from_wherever_it_is(des
     row = await desk.row(found.ref)
     assert row.ended_at is not None
     assert row.reason == "over its time"
-    assert not (await desk.store.read(Overdue())).expired
+    assert not (await desk.store.read(OverdueQuery())).expired
     await desk.run(reaper, job)
 
 
@@ -219,7 +219,7 @@ async def line(desk: Desk) -> tuple[NodeNumber, Started, list[Claimed]]:
 
 async def call(desk: Desk, node: NodeNumber, one: Claimed) -> Written | Refused:
     row = await desk.row(one.ref)
-    (answer,) = await desk.store.intervene(node, [Intervention(row.ref, row.fence, OccurrenceState.PENDING, "called")])
+    (answer,) = await desk.store.intervene(node, [TakeoverWrite(row.ref, row.fence, OccurrenceState.PENDING, "called")])
     return answer
 
 
@@ -227,7 +227,7 @@ async def call(desk: Desk, node: NodeNumber, one: Claimed) -> Written | Refused:
 @told
 async def test_a_line_behind_one_that_runs_is_not_called(desk: Desk) -> None:
     node, _, (first, second) = await line(desk)
-    assert (await desk.store.read(Overdue())).stuck == ()
+    assert (await desk.store.read(OverdueQuery())).stuck == ()
     for one in (first, second):
         answer = await call(desk, node, one)
         assert isinstance(answer, Refused)
@@ -255,10 +255,10 @@ def test_the_first_in_a_line_that_nobody_called_is_found_and_gets_the_slot(engin
         await desk.engine.write(damage)
         await desk.finish(node, started)
         assert await desk.status(second.ref) is OccurrenceState.QUEUED, "nobody has called it"
-        (stuck,) = (await desk.store.read(Overdue())).stuck
+        (stuck,) = (await desk.store.read(OverdueQuery())).stuck
         assert stuck.ref == second.ref
         assert await call(desk, node, second) == Written(second.ref)
-        assert (await desk.store.read(Overdue())).stuck == ()
+        assert (await desk.store.read(OverdueQuery())).stuck == ()
         await desk.started(node, second, fence=None)
 
     story(engine)
@@ -287,7 +287,7 @@ async def test_what_a_sweep_has_come_by_is_open_however_old(desk: Desk) -> None:
     await desk.set_watermark_back()
     old = await desk.due(owner, job)
     assert not await opened(desk, me, grace_period=40 * SECOND)
-    plan = await desk.store.begin_sweep(me, (await desk.store.read(Standing())).now)
+    plan = await desk.store.begin_sweep(me, (await desk.store.read(StoreStatusQuery())).now)
     assert plan is not None
     last = SweepStep(fence=plan.fence, step=plan.step + 1, cursor="", wanted=(), is_last=True)
     await desk.store.advance_sweep(me, desk.revision, last)
@@ -297,14 +297,14 @@ async def test_what_a_sweep_has_come_by_is_open_however_old(desk: Desk) -> None:
 # -- a node that shuts down gives back what it has started (R9) ------------------------------------------------------
 
 
-async def interrupted(desk: Desk, owner: NodeNumber, job: JobNumber) -> tuple[Started, Intervention]:
+async def interrupted(desk: Desk, owner: NodeNumber, job: JobNumber) -> tuple[Started, TakeoverWrite]:
     """An occurrence whose node has written that it is interrupted, and the write that gives it back."""
     started = await desk.run(owner, job, limits=(Limit("api", 1),))
     cancelled = AttemptRow(started.ref, 0, 1, TaskState.CANCELLED, 1, 2, "cancelled: node a was shut down")
     step = Step(OccurrenceState.RETRYING, None, "node a was shut down while it ran")
-    change = Change(started.ref, started.fence, started.sequence + 1, (step,), attempts=(cancelled,))
+    change = OwnerWrite(started.ref, started.fence, started.sequence + 1, (step,), attempts=(cancelled,))
     assert await desk.store.write(owner, [change]) == [Written(started.ref)]
-    release = Intervention(
+    release = TakeoverWrite(
         started.ref,
         started.fence,
         None,
@@ -337,12 +337,12 @@ async def test_what_a_shutdown_gives_back_is_open_to_all_keeps_its_slot_and_is_n
     (answer,) = await desk.start(first, next_one, overlap=Overlap.QUEUE)
     assert isinstance(answer, Refused), "its job's slot is still its own"
     assert answer.why is Refusal.QUEUED
-    late = Change(started.ref, started.fence, started.sequence + 2, (Step(OccurrenceState.FAILED),))
+    late = OwnerWrite(started.ref, started.fence, started.sequence + 2, (Step(OccurrenceState.FAILED),))
     (stale,) = await desk.store.write(owner, [late])
     assert isinstance(stale, Refused), "its first node has lost it"
 
-    def taken(by: NodeNumber) -> Intervention:
-        return Intervention(row.ref, row.fence, None, "goes on", owner=by, expires_after=HOUR)
+    def taken(by: NodeNumber) -> TakeoverWrite:
+        return TakeoverWrite(row.ref, row.fence, None, "goes on", owner=by, expires_after=HOUR)
 
     answers = [(await desk.store.intervene(by, [taken(by)]))[0] for by in (first, second)]
     assert [type(answer) for answer in answers] == [Written, Refused], "one node continues it, and no other"
@@ -368,7 +368,7 @@ async def test_a_launch_that_was_made_after_all_is_ended_by_the_write_that_gives
     started, release = await interrupted(desk, owner, job)
     running = AttemptRow(started.ref, 0, 2, TaskState.RUNNING)
     steps = (Step(OccurrenceState.PENDING), Step(OccurrenceState.RUNNING))
-    launch = Change(started.ref, started.fence, started.sequence + 2, steps, attempts=(running,))
+    launch = OwnerWrite(started.ref, started.fence, started.sequence + 2, steps, attempts=(running,))
     assert await desk.store.write(owner, [launch]) == [Written(started.ref)]
     withheld = AttemptRow(started.ref, 0, 2, TaskState.CANCELLED, None, 3, "cancelled before its function was called")
     item = replace(release, sequence=None, attempts=(withheld,))

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import LastRuns
+from itinerary.model.queries import LastRunsQuery
 from itinerary.model.retention import PruneCursor, Retention
 from itinerary.model.rows import Key, NodeNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Claimed, Started, Wanted
+from itinerary.model.writes import Claimed, ClaimRequest, Started
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.ledger import last_runs
 from itinerary.stores.tables import OCCURRENCES, SLOTS
@@ -35,7 +35,7 @@ async def ran(desk: Desk, node: NodeNumber, claimed: Claimed, **way: Any) -> int
 
 
 async def asked(desk: Desk, key: Key) -> Claimed:
-    (claimed,) = await desk.claim(None, Wanted(key, 1, key.instant))
+    (claimed,) = await desk.claim(None, ClaimRequest(key, 1, key.instant))
     return claimed
 
 
@@ -149,7 +149,7 @@ async def test_who_takes_a_run_over_can_read_its_last_run_although_later_ones_ha
     for one in claimed:
         await desk.started(node, one, overlap=Overlap.ALLOW)
     first, second, third = claimed
-    assert await desk.store.read(LastRuns((first.ref, second.ref, third.ref))) == {
+    assert await desk.store.read(LastRunsQuery((first.ref, second.ref, third.ref))) == {
         first.ref: None,
         second.ref: first.key.instant,
         third.ref: second.key.instant,
@@ -208,7 +208,7 @@ async def test_each_way_to_search_finds_what_all_rows_together_say(desk: Desk) -
         with pytest.MonkeyPatch.context() as limits:
             limits.setattr(last_runs, "_WALKED_MAX", walked_max)
             limits.setattr(last_runs, "_NAMES_MAX", names_max)
-            assert await desk.store.read(LastRuns(tuple(expected))) == expected
+            assert await desk.store.read(LastRunsQuery(tuple(expected))) == expected
 
 
 def _by_all(row: OccurrenceRow, rows: list[OccurrenceRow]) -> int | None:

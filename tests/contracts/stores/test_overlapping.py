@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Mail, Waiting
+from itinerary.model.queries import MailQuery, WaitingQuery
 from itinerary.model.rows import NodeNumber
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import (
-    Cancellation,
+    CancelRequest,
     Claimed,
     Limit,
     Refusal,
@@ -88,7 +88,7 @@ async def test_queued_occurrences_get_the_slot_in_the_order_of_their_instants(de
         assert written.next == claimed.ref
         assert (await desk.finish(node, running)) == written, "repeated, it answers as the first time"
         assert await desk.status(claimed.ref) is OccurrenceState.PENDING
-        assert [row.ref for row in await desk.store.read(Waiting(await desk.now(), 10))] == [claimed.ref]
+        assert [row.ref for row in await desk.store.read(WaitingQuery(await desk.now(), 10))] == [claimed.ref]
         running = await desk.started(other, claimed, overlap=Overlap.QUEUE, fence=None)
         node = other
     assert (await desk.finish(other, running)).next is None
@@ -126,7 +126,7 @@ async def test_what_stands_in_line_and_is_cancelled_is_passed_over(desk: Desk) -
     running = await desk.run(node, job)
     queued = await desk.due(node, job)
     await desk.start(node, queued, overlap=Overlap.QUEUE)
-    await desk.store.control(None, [Cancellation(queued.ref, "anna")])
+    await desk.store.control(None, [CancelRequest(queued.ref, "anna")])
     assert (await desk.finish(node, running)).next is None
     await desk.run(node, job)
 
@@ -138,7 +138,7 @@ async def test_a_handed_occurrence_that_is_cancelled_hands_the_slot_on(desk: Des
     first, second = await desk.due(node, job), await desk.due(node, job)
     await desk.start(node, first, second, overlap=Overlap.QUEUE)
     assert (await desk.finish(node, running)).next == first.ref
-    await desk.store.control(None, [Cancellation(first.ref, "anna")])
+    await desk.store.control(None, [CancelRequest(first.ref, "anna")])
     assert await desk.status(second.ref) is OccurrenceState.PENDING
     await desk.started(node, second, overlap=Overlap.QUEUE, fence=None)
 
@@ -169,7 +169,7 @@ async def test_replace_asks_the_running_one_to_end_and_the_newest_waits_alone(de
         assert refused.why is Refusal.QUEUED
     assert await desk.status(running.ref) is OccurrenceState.RUNNING, "a live run keeps its slot until it ends"
     assert (await desk.row(running.ref)).cancelled_by == f"replaced by occurrence {older.ref}"
-    assert list(await desk.store.read(Mail(owner))) == [running.ref]
+    assert list(await desk.store.read(MailQuery(owner))) == [running.ref]
     assert await desk.status(older.ref) is OccurrenceState.SKIPPED
     assert (await desk.finish(owner, running, to=OccurrenceState.CANCELLED)).next == newest.ref
 

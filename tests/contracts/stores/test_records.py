@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from itinerary.model.events import Lease, NewEvent
-from itinerary.model.queries import Events, EventsAt, Homes, Partitions, Streams
+from itinerary.model.queries import EventsAtQuery, EventsQuery, PartitionsQuery, RecordPartitionsQuery, StreamsQuery
 from itinerary.model.writes import Refusal
 from tests.contracts.stores.desk import HOUR, Desk, told
 
@@ -28,13 +28,13 @@ async def test_events_are_numbered_without_gaps_over_all_partitions(desk: Desk) 
         [4],
         [1],
     )
-    assert [event.sequence for event in await desk.store.read(Events("folio"))] == [1, 2, 3, 4]
-    assert [event.record for event in await desk.store.read(Events("folio", partition="lisbon"))] == [
+    assert [event.sequence for event in await desk.store.read(EventsQuery("folio"))] == [1, 2, 3, 4]
+    assert [event.record for event in await desk.store.read(EventsQuery("folio", partition="lisbon"))] == [
         "F-1",
         "F-2",
         "F-4",
     ]
-    assert [event.sequence for event in await desk.store.read(Events("folio", after=2, limit=1))] == [3]
+    assert [event.sequence for event in await desk.store.read(EventsQuery("folio", after=2, limit=1))] == [3]
 
 
 @pytest.mark.spec("Q2", "events")
@@ -43,7 +43,7 @@ async def test_an_event_keeps_who_appended_it_first(desk: Desk) -> None:
     by_anna = NewEvent(kind="RecordCreated", record="F-1", cause="one", by="anna")
     await desk.store.append("folio", "lisbon", [by_anna, created("F-2")])
     await desk.store.append("folio", "lisbon", [replace(by_anna, by="boris")])
-    assert [event.entered_by for event in await desk.store.read(Events("folio"))] == ["anna", None]
+    assert [event.entered_by for event in await desk.store.read(EventsQuery("folio"))] == ["anna", None]
 
 
 @pytest.mark.spec("E10")
@@ -55,7 +55,7 @@ async def test_one_cause_makes_one_event(desk: Desk) -> None:
     assert again == [1, 2, 2]
     elsewhere = await desk.store.append("folio", "tokyo", [created("F-1")])
     assert elsewhere == [1]
-    assert len(await desk.store.read(Events("folio"))) == 2
+    assert len(await desk.store.read(EventsQuery("folio"))) == 2
 
 
 @pytest.mark.spec("E8")
@@ -70,7 +70,9 @@ async def test_a_lease_is_one_nodes_until_it_runs_out_or_is_given_back(desk: Des
     assert await desk.store.lease(first, "folio", ["lisbon"], 0) == []
     (taken,) = await desk.store.lease(second, "folio", ["lisbon"], HOUR)
     assert (taken.holder, taken.fence) == (second, 2)
-    assert [(row.partition, row.holder) for row in await desk.store.read(Partitions("folio"))] == [("lisbon", second)]
+    assert [(row.partition, row.holder) for row in await desk.store.read(PartitionsQuery("folio"))] == [
+        ("lisbon", second)
+    ]
 
 
 @pytest.mark.spec("E8")
@@ -93,7 +95,7 @@ async def test_an_append_under_an_earlier_lease_of_the_same_node_is_refused(desk
     assert await desk.store.lease(node, "folio", ["lisbon"], 0) == []
     (lease,) = await desk.store.lease(node, "folio", ["lisbon"], HOUR)
     assert await desk.store.append("folio", "lisbon", [created("F-1")], earlier) is Refusal.LOST
-    assert await desk.store.read(Events("folio")) == [], "a refused append writes nothing"
+    assert await desk.store.read(EventsQuery("folio")) == [], "a refused append writes nothing"
     assert await desk.store.append("folio", "lisbon", [created("F-1")], lease) == [1]
 
 
@@ -132,7 +134,7 @@ async def test_each_takeover_of_an_expired_lease_raises_its_fence(desk: Desk) ->
         (lease,) = await desk.store.lease(node, "folio", ["lisbon"], 1)
         fences.append((lease.holder, lease.fence))
     assert fences == [(first, 1), (second, 2), (first, 3), (first, 4), (second, 5)]
-    assert [row.fence for row in await desk.store.read(Partitions("folio"))] == [5]
+    assert [row.fence for row in await desk.store.read(PartitionsQuery("folio"))] == [5]
 
 
 @pytest.mark.spec("E8")
@@ -157,7 +159,7 @@ async def test_partitions_that_are_taken_together_each_raise_their_own_fence(des
     await desk.store.lease(first, "other", ["porto"], 1)
     taken = await desk.store.lease(second, "folio", ["lisbon", "porto", "tokyo"], HOUR)
     assert {lease.partition: lease.fence for lease in taken} == {"lisbon": 3, "porto": 1}
-    fences = {row.partition: (row.holder, row.fence) for row in await desk.store.read(Partitions("folio"))}
+    fences = {row.partition: (row.holder, row.fence) for row in await desk.store.read(PartitionsQuery("folio"))}
     assert fences == {"lisbon": (second, 3), "porto": (second, 1), "tokyo": (first, 1)}
 
 
@@ -183,10 +185,10 @@ async def test_a_record_lives_in_the_partition_of_its_first_event(desk: Desk) ->
     await desk.store.append("folio", "lisbon", [created("F-1"), created("F-2")])
     await desk.store.append("folio", "tokyo", [created("F-3")])
     await desk.store.append("invoices", "tokyo", [created("F-1")])
-    homes = await desk.store.read(Homes("folio", ("F-1", "F-3", "F-4")))
+    homes = await desk.store.read(RecordPartitionsQuery("folio", ("F-1", "F-3", "F-4")))
     assert homes == {"F-1": "lisbon", "F-3": "tokyo"}
     assert await desk.store.append("folio", "tokyo", [created("F-9"), created("F-1", "moved")]) is Refusal.ELSEWHERE
-    assert len(await desk.store.read(Events("folio"))) == 3, "and nothing of it is written"
+    assert len(await desk.store.read(EventsQuery("folio"))) == 3, "and nothing of it is written"
     assert await desk.store.append("folio", "lisbon", [created("F-1", "again")]) == [4]
 
 
@@ -195,14 +197,14 @@ async def test_a_record_lives_in_the_partition_of_its_first_event(desk: Desk) ->
 async def test_events_are_found_by_their_numbers_and_streams_are_listed(desk: Desk) -> None:
     await desk.store.append("folio", "lisbon", [created("F-1"), created("F-2")])
     await desk.store.append("folio", "tokyo", [created("F-3")])
-    found = await desk.store.read(EventsAt("folio", (3, 1, 9)))
+    found = await desk.store.read(EventsAtQuery("folio", (3, 1, 9)))
     assert {number: row.record for number, row in found.items()} == {1: "F-1", 3: "F-3"}
-    assert [(row.stream, row.last) for row in await desk.store.read(Streams())] == [("folio", 3)]
+    assert [(row.stream, row.last) for row in await desk.store.read(StreamsQuery())] == [("folio", 3)]
 
 
 @told
 async def test_who_watches_hears_what_somebody_tells(desk: Desk) -> None:
-    await desk.store.tell(["cycle/folio/pickup"])
+    await desk.store.notify(["cycle/folio/pickup"])
     async for topics in desk.store.watch():
         assert "cycle/folio/pickup" in topics
         break

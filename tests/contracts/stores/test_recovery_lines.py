@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Active, Open, Waiting
+from itinerary.model.queries import ActiveQuery, OpenQuery, WaitingQuery
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.writes import Cancellation, Claimed, Refusal, Refused, Started
+from itinerary.model.writes import CancelRequest, Claimed, Refusal, Refused, Started
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.desk import HOUR, Desk, told
 
@@ -27,12 +27,12 @@ async def swept(desk: Desk, node: NodeNumber, job: JobNumber, count: int) -> lis
     rows = tuple(replace(one, status=S.QUEUED, is_recovery=True, reason="recovered") for one in wanted)
     step = SweepStep(fence=plan.fence, step=plan.step + 1, cursor="", wanted=rows, is_last=True)
     assert await desk.store.advance_sweep(node, desk.revision, step) is None
-    return sorted(await desk.store.read(Active(job)), key=lambda row: row.key)
+    return sorted(await desk.store.read(ActiveQuery(job)), key=lambda row: row.key)
 
 
 async def offered(desk: Desk) -> list[OccurrenceRow]:
     """What anybody may start."""
-    return list(await desk.store.read(Waiting(await desk.now(), 10)))
+    return list(await desk.store.read(WaitingQuery(await desk.now(), 10)))
 
 
 async def taken_up(desk: Desk, node: NodeNumber, row: OccurrenceRow) -> Started:
@@ -170,7 +170,7 @@ async def test_a_backlog_takes_no_places_in_a_queue_that_has_a_bound(desk: Desk)
 async def test_one_that_is_cancelled_in_the_middle_of_a_backlog_is_passed_over(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     first, second, third = await swept(desk, node, job, 3)
-    await desk.store.control(None, [Cancellation(second.ref, "anna")])
+    await desk.store.control(None, [CancelRequest(second.ref, "anna")])
     await desk.finish(node, await taken_up(desk, node, first))
     (row,) = await offered(desk)
     assert row.ref == third.ref
@@ -186,7 +186,7 @@ async def test_a_long_backlog_of_what_may_overlap_does_not_hide_what_is_due_now(
     step = SweepStep(fence=plan.fence, step=1, cursor="", wanted=rows, is_last=True)
     await desk.store.advance_sweep(node, desk.revision, step)
     (live,) = await desk.claim(None, await desk.wanted(await desk.job("live"), ago=1))
-    offers = await desk.store.read(Open(node, HOUR, 5, HOUR))
+    offers = await desk.store.read(OpenQuery(node, HOUR, 5, HOUR))
     assert live.ref in {row.ref for row in offers.rows}
     assert len(offers.rows) == 10
     assert offers.now - min(row.due_at for row in offers.rows) >= 600 * SECOND

@@ -9,13 +9,13 @@ import pytest
 
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Active, Decided, Entries
+from itinerary.model.queries import ActiveQuery, DecidedQuery, EntriesQuery
 from itinerary.model.retention import PruneCursor, Retention
 from itinerary.model.rows import EntryKind, JobNumber, Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.timeline import Denial, Denied, Entered, NewEntry
-from itinerary.model.writes import Claimed, Passing, Refusal, Refused, Wanted, Written
+from itinerary.model.timeline import EntryAccepted, EntryRefusal, EntryRejected, TimelineEntryRequest
+from itinerary.model.writes import Claimed, ClaimRequest, Refusal, Refused, SkipRequest, Written
 from itinerary.schedules.durations import SECOND
 from tests.contracts.stores.desk import HOUR, Desk, told
 
@@ -25,7 +25,7 @@ S = OccurrenceState
 async def trigger(desk: Desk, job: JobNumber, request: str, *, later: int = 0) -> Claimed:
     """Somebody asks, so many seconds after somebody else may have."""
     instant = (await desk.now() // SECOND - 100 + later) * SECOND
-    (claimed,) = await desk.claim(None, Wanted(Key(instant, job, Kind.TRIGGER, request), 1, instant))
+    (claimed,) = await desk.claim(None, ClaimRequest(Key(instant, job, Kind.TRIGGER, request), 1, instant))
     return claimed
 
 
@@ -38,13 +38,13 @@ async def test_a_request_key_is_one_run_whatever_second_it_comes_in(desk: Desk) 
     again, new = await desk.claim(
         None,
         *[
-            Wanted(Key((await desk.now() // SECOND) * SECOND, job, Kind.TRIGGER, request), 1, 1)
+            ClaimRequest(Key((await desk.now() // SECOND) * SECOND, job, Kind.TRIGGER, request), 1, 1)
             for request in ("request-7", "request-8")
         ],
     )
     assert {again.ref, new.ref} > {first.ref}
     assert (await trigger(desk, other, "request-7")).ref not in {first.ref, again.ref, new.ref}, "a key is its job's"
-    assert len(await desk.store.read(Active(job))) == 2
+    assert len(await desk.store.read(ActiveQuery(job))) == 2
 
 
 @pytest.mark.spec("D1", "a trigger's key")
@@ -54,7 +54,7 @@ async def test_of_many_who_send_one_key_at_once_all_get_the_same_run(desk: Desk)
     claimed = await asyncio.gather(*[trigger(desk, job, "request-7", later=number) for number in range(20)])
     assert len({one.ref for one in claimed}) == 1
     assert len({one.key for one in claimed}) == 1
-    assert len(await desk.store.read(Decided(0, await desk.now() + HOUR))) == 1
+    assert len(await desk.store.read(DecidedQuery(0, await desk.now() + HOUR))) == 1
 
 
 @pytest.mark.spec("D1", "a trigger's key")
@@ -108,7 +108,7 @@ async def test_what_another_left_lying_is_skipped_by_whoever_finds_it(desk: Desk
 async def test_a_skip_by_an_old_timeline_is_refused(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     claimed = await desk.due(node, job)
-    await desk.store.amend([NewEntry(job="backup", kind=EntryKind.RESUME, request="resume", by="anna")])
+    await desk.store.amend([TimelineEntryRequest(job="backup", kind=EntryKind.RESUME, request="resume", by="anna")])
     assert await desk.start(node, claimed, skip="paused") == [Refused(claimed.ref, Refusal.MOVED)]
     assert await desk.status(claimed.ref) is S.PRERUN
 
@@ -118,17 +118,17 @@ async def test_a_skip_by_an_old_timeline_is_refused(desk: Desk) -> None:
 async def test_a_change_that_was_decided_by_an_old_timeline_is_refused(desk: Desk) -> None:
     await desk.job()
 
-    def entry(request: str, revision: int | None) -> NewEntry:
-        return NewEntry(job="backup", kind=EntryKind.STOP, request=request, by="anna", revision=revision)
+    def entry(request: str, revision: int | None) -> TimelineEntryRequest:
+        return TimelineEntryRequest(job="backup", kind=EntryKind.STOP, request=request, by="anna", revision=revision)
 
     (entered,) = await desk.store.amend([entry("one", 1)])
-    assert isinstance(entered, Entered)
+    assert isinstance(entered, EntryAccepted)
     (denied,) = await desk.store.amend([entry("two", 1)])
-    assert isinstance(denied, Denied)
-    assert denied.why is Denial.MOVED
+    assert isinstance(denied, EntryRejected)
+    assert denied.why is EntryRefusal.MOVED
     assert await desk.store.amend([entry("one", 1)]) == [entered], "what stands already is answered as before"
-    assert isinstance((await desk.store.amend([entry("three", None)]))[0], Entered)
-    assert len(await desk.store.read(Entries(0))) == 3
+    assert isinstance((await desk.store.amend([entry("three", None)]))[0], EntryAccepted)
+    assert len(await desk.store.read(EntriesQuery(0))) == 3
 
 
 @pytest.mark.spec("S11", "a pause holds what has not started")
@@ -141,13 +141,13 @@ async def test_what_has_not_started_can_be_skipped_by_request_and_lets_the_next_
         await desk.start(node, one, overlap=Overlap.QUEUE)
     await desk.finish(node, running)
     assert [await desk.status(one.ref) for one in (first, second)] == [S.PENDING, S.QUEUED]
-    passing = [Passing(one.ref, "skipped by anna") for one in (first, second)]
+    passing = [SkipRequest(one.ref, "skipped by anna") for one in (first, second)]
     for _ in range(2):
         assert await desk.store.control(None, passing) == [Written(first.ref), Written(second.ref)]
     assert [await desk.status(one.ref) for one in (first, second, third)] == [S.SKIPPED, S.SKIPPED, S.PENDING]
     assert (await desk.row(first.ref)).reason == "skipped by anna"
     started = await desk.started(node, third, fence=None, overlap=Overlap.QUEUE)
-    (refused,) = await desk.store.control(None, [Passing(started.ref, "skipped by anna")])
+    (refused,) = await desk.store.control(None, [SkipRequest(started.ref, "skipped by anna")])
     assert isinstance(refused, Refused)
     assert refused.why is Refusal.LOST, "what has started goes on"
 

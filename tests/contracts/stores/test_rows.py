@@ -115,7 +115,7 @@ def test_nothing_asked_is_nothing_done(store: Opened) -> None:
         tx.put(ACTIVE, [])
         tx.save(ACTIVE, [], ["due_at"])
         tx.remove(ACTIVE, [])
-        tx.tell([])
+        tx.notify([])
         return [tx.add(ACTIVE, []), tx.add(JOBS, []), tx.get(ACTIVE, []), tx.lock(ACTIVE, []), tx.named(JOBS, [])]
 
     assert store.write(work) == [[], [], {}, {}, {}]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.model.queries import LimitUse
+from itinerary.model.queries import LimitUseQuery
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import (
-    Change,
     Limit,
+    OwnerWrite,
     Refusal,
     Refused,
     Started,
@@ -32,7 +32,7 @@ async def test_a_limit_is_never_passed_and_what_lacks_a_share_waits(desk: Desk) 
     assert isinstance(answers[0], Started)
     await desk.finish(node, answers[0])
     await desk.started(node, claimed[2], limits=two)
-    assert len(await desk.store.read(LimitUse("api"))) == 2
+    assert len(await desk.store.read(LimitUseQuery("api"))) == 2
 
 
 @pytest.mark.spec("X11")
@@ -58,7 +58,7 @@ async def test_what_lacks_one_of_its_limits_keeps_nothing(desk: Desk) -> None:
     (refused,) = await desk.start(node, claimed, limits=(Limit("free", 1), Limit("full", 1)))
     assert isinstance(refused, Refused)
     assert refused.by == "full"
-    assert list(await desk.store.read(LimitUse("free"))) == []
+    assert list(await desk.store.read(LimitUseQuery("free"))) == []
     await desk.run(node, job)
 
 
@@ -67,7 +67,7 @@ async def test_shares_are_given_back_while_it_waits_to_retry_and_its_slot_is_kep
     node, job = await desk.node(), await desk.job()
     limits = (Limit("api", 1),)
     started = await desk.run(node, job, limits=limits)
-    retrying = Change(
+    retrying = OwnerWrite(
         started.ref,
         started.fence,
         started.sequence + 1,
@@ -79,7 +79,7 @@ async def test_shares_are_given_back_while_it_waits_to_retry_and_its_slot_is_kep
     (overlapping,) = await desk.start(node, await desk.due(node, job))
     assert isinstance(overlapping, Refused)
     assert overlapping.why is Refusal.SKIPPED
-    again = Change(
+    again = OwnerWrite(
         started.ref,
         started.fence,
         started.sequence + 2,
@@ -89,4 +89,4 @@ async def test_shares_are_given_back_while_it_waits_to_retry_and_its_slot_is_kep
     assert await desk.store.write(node, [again]) == [Refused(started.ref, Refusal.LIMITED, "api")]
     await desk.finish(node, between)
     assert await desk.store.write(node, [again]) == [Written(started.ref)]
-    assert list(await desk.store.read(LimitUse("api"))) == [started.ref]
+    assert list(await desk.store.read(LimitUseQuery("api"))) == [started.ref]

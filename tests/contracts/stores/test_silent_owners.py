@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Mail
+from itinerary.model.queries import MailQuery
 from itinerary.model.rows import JobNumber, NodeNumber
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Started
+from itinerary.model.writes import Claimed, Refusal, Refused, Started, TakeoverWrite
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.tables import NODES
 from itinerary.stores.transaction import Transaction
@@ -46,7 +46,7 @@ async def due_now(desk: Desk, node: NodeNumber, job: JobNumber, **given: Any) ->
 
 
 async def orphan(desk: Desk, by: NodeNumber, running: Started) -> None:
-    write = Intervention(running.ref, running.fence, S.ORPHANED, "node silent is gone", gives_back=True)
+    write = TakeoverWrite(running.ref, running.fence, S.ORPHANED, "node silent is gone", gives_back=True)
     await desk.store.intervene(by, [write])
 
 
@@ -108,9 +108,9 @@ async def test_an_instant_that_waited_runs_when_the_run_had_ended_before_it_was_
 @told
 async def test_a_silent_node_is_asked_for_a_heartbeat(desk: Desk) -> None:
     silent, other, running, second = await scene(desk)
-    assert not await desk.store.read(Mail(silent))
+    assert not await desk.store.read(MailQuery(silent))
     await desk.start(other, second)
-    assert list(await desk.store.read(Mail(silent))) == [running.ref]
+    assert list(await desk.store.read(MailQuery(silent))) == [running.ref]
 
 
 @told

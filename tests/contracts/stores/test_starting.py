@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Waiting
+from itinerary.model.queries import WaitingQuery
 from itinerary.model.rows import AttemptRow, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import (
-    Adjustment,
-    Cancellation,
-    Change,
+    AdjustRequest,
+    CancelRequest,
+    ClaimRequest,
+    OwnerWrite,
     Refusal,
     Refused,
     Started,
     Step,
-    Wanted,
     Written,
 )
 from itinerary.schedules.durations import SECOND
@@ -110,12 +110,12 @@ async def test_whoever_lost_an_occurrence_can_no_longer_start_it(desk: Desk) -> 
 async def test_what_waits_for_a_node_with_room_may_be_started_by_any(desk: Desk) -> None:
     owner, other, job = await desk.node(), await desk.node(), await desk.job()
     claimed = await desk.due(owner, job)
-    pending = Change(claimed.ref, claimed.fence, 1, steps=(Step(OccurrenceState.PENDING, why="no room"),))
+    pending = OwnerWrite(claimed.ref, claimed.fence, 1, steps=(Step(OccurrenceState.PENDING, why="no room"),))
     assert await desk.store.write(owner, [pending]) == [Written(claimed.ref)]
-    assert [row.ref for row in await desk.store.read(Waiting(await desk.now(), 10))] == [claimed.ref]
+    assert [row.ref for row in await desk.store.read(WaitingQuery(await desk.now(), 10))] == [claimed.ref]
     stolen = await desk.started(other, claimed, fence=None)
     assert stolen.fence == claimed.fence + 1
-    assert await desk.store.read(Waiting(await desk.now(), 10)) == []
+    assert await desk.store.read(WaitingQuery(await desk.now(), 10)) == []
 
 
 @pytest.mark.spec("N2")
@@ -145,7 +145,7 @@ async def test_a_late_try_to_take_over_what_has_been_through_other_hands_since_i
 async def test_what_has_a_request_to_cancel_does_not_start(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     claimed = await desk.due(node, job)
-    await desk.store.control(None, [Cancellation(claimed.ref, "anna: wrong data")])
+    await desk.store.control(None, [CancelRequest(claimed.ref, "anna: wrong data")])
     assert await desk.start(node, claimed) == [Refused(claimed.ref, Refusal.CANCELLED, "anna: wrong data")]
 
 
@@ -155,8 +155,8 @@ async def test_a_start_that_does_not_know_the_newest_overrides_is_sent_back(desk
     node, job = await desk.node(), await desk.job()
     claimed = await desk.due(node, job)
     overrides = '{"task_timeout":"1m"}'
-    await desk.store.control(None, [Adjustment(claimed.ref, overrides)])
+    await desk.store.control(None, [AdjustRequest(claimed.ref, overrides)])
     assert await desk.start(node, claimed) == [Refused(claimed.ref, Refusal.ADJUSTED, overrides)]
-    (again,) = await desk.claim(node, Wanted(claimed.key, 1, claimed.key.instant))
+    (again,) = await desk.claim(node, ClaimRequest(claimed.key, 1, claimed.key.instant))
     await desk.started(node, again)
     assert (await desk.detail(claimed.ref)).row.own_config == CONFIG

@@ -6,7 +6,7 @@ import pytest
 
 from itinerary.model.states import OccurrenceState
 from itinerary.stores.tables import OCCURRENCES, SLOTS, Values
-from itinerary.stores.transaction import Swap
+from itinerary.stores.transaction import ConditionalUpdate
 from tests.contracts.stores.conftest import Opened
 from tests.contracts.stores.samples import everything, occurrence, sample
 
@@ -25,7 +25,7 @@ def filled(store: Opened, count: int, **values: object) -> list[Values]:
 @pytest.mark.parametrize("count", [1, 5, 700])
 def test_all_that_are_as_they_should_be_are_changed_each_with_its_own_value(store: Opened, count: int) -> None:
     keys = filled(store, count)
-    swap = Swap(FREE, {"fence": 1}, each={"ref": [1_000 + job for (job,) in keys]})
+    swap = ConditionalUpdate(FREE, {"fence": 1}, each={"ref": [1_000 + job for (job,) in keys]})
     assert list(store.write(lambda tx: tx.swap(SLOTS, keys, swap))) == keys
     assert [(row.job, row.ref, row.fence) for row in everything(store, SLOTS)] == [
         (job, 1_000 + job, 1) for job in range(count)
@@ -38,7 +38,7 @@ def test_those_that_are_not_stay_as_they_are_and_each_gets_its_own_value_all_the
 ) -> None:
     keys = filled(store, count)
     store.write(lambda tx: tx.put(SLOTS, [sample(SLOTS, job=1, ref=7, fence=3, has_line=True)]))
-    swap = Swap(FREE, {"fence": 1}, each={"ref": [1_000 + job for (job,) in keys]})
+    swap = ConditionalUpdate(FREE, {"fence": 1}, each={"ref": [1_000 + job for (job,) in keys]})
     changed = store.write(lambda tx: tx.swap(SLOTS, keys, swap))
     assert list(changed) == [key for key in keys if key != (1,)]
     rows = {row.job: (row.ref, row.fence, row.has_line) for row in everything(store, SLOTS)}
@@ -47,14 +47,14 @@ def test_those_that_are_not_stay_as_they_are_and_each_gets_its_own_value_all_the
 
 def test_what_is_not_there_is_not_made(store: Opened) -> None:
     keys = filled(store, 2)
-    assert list(store.write(lambda tx: tx.swap(SLOTS, [*keys, (99,)], Swap(FREE, {"fence": 5})))) == keys
+    assert list(store.write(lambda tx: tx.swap(SLOTS, [*keys, (99,)], ConditionalUpdate(FREE, {"fence": 5})))) == keys
     assert [(row.job, row.fence) for row in everything(store, SLOTS)] == [(0, 5), (1, 5)]
-    assert list(store.write(lambda tx: tx.swap(SLOTS, [], Swap(FREE, {"fence": 6})))) == []
+    assert list(store.write(lambda tx: tx.swap(SLOTS, [], ConditionalUpdate(FREE, {"fence": 6})))) == []
 
 
 def test_where_none_is_as_it_should_be_nothing_is_changed(store: Opened) -> None:
     keys = filled(store, 3, ref=7)
-    swap = Swap(FREE, {"fence": 5}, each={"ref": [1, 2, 9]})
+    swap = ConditionalUpdate(FREE, {"fence": 5}, each={"ref": [1, 2, 9]})
     assert list(store.write(lambda tx: tx.swap(SLOTS, keys, swap))) == []
     assert [(row.ref, row.fence) for row in everything(store, SLOTS)] == [(7, 0)] * 3
 
@@ -62,7 +62,7 @@ def test_where_none_is_as_it_should_be_nothing_is_changed(store: Opened) -> None
 @pytest.mark.parametrize("own", [[10, 11, 12], [10, 12, 11], [-1, 0, 1], [5, None, 7], [None, None, None]])
 def test_values_of_each_are_its_own_however_they_lie_to_the_keys(store: Opened, own: list[int | None]) -> None:
     keys = filled(store, 3, ref=99)
-    store.write(lambda tx: tx.swap(SLOTS, keys, Swap({"ref": 99}, {}, each={"ref": own})))
+    store.write(lambda tx: tx.swap(SLOTS, keys, ConditionalUpdate({"ref": 99}, {}, each={"ref": own})))
     assert [row.ref for row in everything(store, SLOTS)] == own
 
 
@@ -78,7 +78,7 @@ def test_states_nothing_and_bounds_are_compared_and_nothing_can_be_set(store: Op
     created = store.write(lambda tx: tx.add(OCCURRENCES, rows))
     keys = sorted((row.ref,) for row in created)
     was = {"status": prerun, "owner": 4, "started_at": None}
-    swap = Swap(was, {"status": running, "reason": None, "started_at": 15}, up_to={"due_at": 15})
+    swap = ConditionalUpdate(was, {"status": running, "reason": None, "started_at": 15}, up_to={"due_at": 15})
     (changed,) = store.write(lambda tx: tx.swap(OCCURRENCES, keys, swap))
     by_job = {row.job: row for row in everything(store, OCCURRENCES)}
     assert changed == (by_job[1].ref,)
@@ -89,8 +89,8 @@ def test_states_nothing_and_bounds_are_compared_and_nothing_can_be_set(store: Op
 def test_what_was_swapped_is_what_the_same_transaction_and_the_next_one_find(store: Opened) -> None:
     keys = filled(store, 3)
     store.write(lambda tx: tx.lock(SLOTS, keys))  # who remembers rows knows these by now
-    store.write(lambda tx: tx.swap(SLOTS, keys, Swap(FREE, {"fence": 1}, each={"ref": [5, 6, 7]})))
-    store.write(lambda tx: tx.swap(SLOTS, keys[1:], Swap({"fence": 1}, {"fence": 2})))
+    store.write(lambda tx: tx.swap(SLOTS, keys, ConditionalUpdate(FREE, {"fence": 1}, each={"ref": [5, 6, 7]})))
+    store.write(lambda tx: tx.swap(SLOTS, keys[1:], ConditionalUpdate({"fence": 1}, {"fence": 2})))
     found = store.write(lambda tx: tx.lock(SLOTS, keys))
     assert [(row.ref, row.fence) for row in found.values()] == [(5, 1), (6, 2), (7, 2)]
 
@@ -100,7 +100,7 @@ def test_a_swap_is_undone_with_its_transaction(store: Opened) -> None:
     before = everything(store, SLOTS)
 
     def fails(tx: object) -> None:
-        tx.swap(SLOTS, keys, Swap(FREE, {"fence": 9}))  # type: ignore[attr-defined]  # a transaction
+        tx.swap(SLOTS, keys, ConditionalUpdate(FREE, {"fence": 9}))  # type: ignore[attr-defined]  # a transaction
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from itinerary.model.occurrence import Kind, Window
-from itinerary.model.queries import Standing, Waiting
+from itinerary.model.queries import StoreStatusQuery, WaitingQuery
 from itinerary.model.rows import JobNumber, Key
 from itinerary.model.states import OccurrenceState
-from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
-from itinerary.model.writes import Refusal, Wanted
+from itinerary.model.sweeps import RangeExtension, SweepPlan, SweepStep
+from itinerary.model.writes import ClaimRequest, Refusal
 from itinerary.stores.paging import windows_after
 from tests.contracts.stores.desk import HOUR, Desk, told
 
@@ -47,7 +47,7 @@ async def test_a_plan_never_reaches_into_the_future(desk: Desk) -> None:
 @told
 async def test_there_is_no_plan_where_all_is_decided(desk: Desk) -> None:
     node = await desk.node()
-    watermark = (await desk.store.read(Standing())).watermark
+    watermark = (await desk.store.read(StoreStatusQuery())).watermark
     assert await desk.store.begin_sweep(node, watermark) is None
     assert await desk.store.begin_sweep(node, watermark - HOUR) is None
 
@@ -63,13 +63,13 @@ async def test_rows_and_cursor_move_together_and_the_watermark_with_the_last(des
     assert isinstance(moved, SweepPlan)
     assert (moved.cursor, moved.step) == ("job 7", 1)
     assert await desk.store.advance_sweep(node, desk.revision, step) == moved, "repeated, it answers as the first time"
-    assert (await desk.store.read(Standing())).watermark == plan.start
-    (row,) = await desk.store.read(Waiting(await desk.now(), 10))
+    assert (await desk.store.read(StoreStatusQuery())).watermark == plan.start
+    (row,) = await desk.store.read(WaitingQuery(await desk.now(), 10))
     assert (row.key, row.owner) == (missing.key, None)
     last = SweepStep(fence=plan.fence, step=2, cursor="", is_last=True)
     assert await desk.store.advance_sweep(node, desk.revision, last) is None
     assert await desk.store.advance_sweep(node, desk.revision, last) is None
-    assert (await desk.store.read(Standing())).watermark == plan.end
+    assert (await desk.store.read(StoreStatusQuery())).watermark == plan.end
 
 
 @told
@@ -79,7 +79,7 @@ async def test_whoever_lost_the_plan_writes_nothing_by_it(desk: Desk) -> None:
     await begun(desk, second, seize=plan.fence)
     step = SweepStep(fence=plan.fence, step=1, cursor="", wanted=(await desk.wanted(job),), is_last=True)
     assert await desk.store.advance_sweep(first, desk.revision, step) is Refusal.LOST
-    assert (await desk.store.read(Standing())).watermark == plan.start
+    assert (await desk.store.read(StoreStatusQuery())).watermark == plan.start
 
 
 @told
@@ -125,7 +125,7 @@ async def test_what_is_there_already_is_left_alone_by_the_sweep(desk: Desk) -> N
     running = await desk.run(node, job)
     key = (await desk.row(running.ref)).key
     plan = await begun(desk, node)
-    step = SweepStep(fence=plan.fence, step=1, cursor="", wanted=(Wanted(key, 1, key.instant),))
+    step = SweepStep(fence=plan.fence, step=1, cursor="", wanted=(ClaimRequest(key, 1, key.instant),))
     await desk.store.advance_sweep(node, desk.revision, step)
     assert await desk.status(running.ref) is OccurrenceState.RUNNING
 
@@ -135,17 +135,17 @@ async def test_the_stretch_of_a_pause_is_one_row_that_grows(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     wanted = await desk.wanted(job)
     start = wanted.key.instant
-    paused = Wanted(
+    paused = ClaimRequest(
         wanted.key, 1, start, OccurrenceState.SKIPPED, window=Window(start, start + 10, 2), reason="paused by anna"
     )
-    (stretch,) = await desk.claim(None, paused)
+    (segment,) = await desk.claim(None, paused)
     plan = await begun(desk, node)
     for number, end in ((1, start + 20), (2, start + 20), (3, start + 15)):
         step = SweepStep(
-            fence=plan.fence, step=number, cursor="", extensions=(Extension(stretch.ref, end, number * 2),)
+            fence=plan.fence, step=number, cursor="", extensions=(RangeExtension(segment.ref, end, number * 2),)
         )
         await desk.store.advance_sweep(node, desk.revision, step)
-    assert (await desk.row(stretch.ref)).window == Window(start, start + 20, 2)
+    assert (await desk.row(segment.ref)).window == Window(start, start + 20, 2)
     assert len(await windows_after(desk.store.read, start + 19)) == 1
     assert len(await windows_after(desk.store.read, start + 20)) == 0
 
@@ -180,7 +180,7 @@ async def test_what_is_asked_for_by_name_is_created_whatever_the_sweep_has_come_
     node, job = await desk.node(), await desk.job()
     early = await moment(desk)
     await begun(desk, node)
-    wanted = Wanted(Key(early, job, Kind.TRIGGER, "request"), 1, early)
+    wanted = ClaimRequest(Key(early, job, Kind.TRIGGER, "request"), 1, early)
     assert [one.key for one in await desk.claim(None, wanted)] == [wanted.key]
 
 
@@ -192,9 +192,9 @@ async def test_the_sweep_itself_creates_what_nobody_may_claim_any_more(desk: Des
     plan = await begun(desk, node)
     step = SweepStep(fence=plan.fence, step=1, cursor="", wanted=(missing,), is_last=True)
     assert await desk.store.advance_sweep(node, desk.revision, step) is None
-    (row,) = await desk.store.read(Waiting(await desk.now(), 10))
+    (row,) = await desk.store.read(WaitingQuery(await desk.now(), 10))
     assert (row.key, row.owner) == (missing.key, None)
 
 
-def _wanted(job: JobNumber, instant: int) -> Wanted:
-    return Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant)
+def _wanted(job: JobNumber, instant: int) -> ClaimRequest:
+    return ClaimRequest(Key(instant, job, Kind.SCHEDULED), 1, instant)

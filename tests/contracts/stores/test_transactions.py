@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from itinerary.errors import Unwritable
+from itinerary.errors import UnwritableError
 from itinerary.stores.engine import Engine
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.tables import (
@@ -46,7 +46,7 @@ def test_nothing_stands_of_work_that_raises(store: Opened) -> None:
         tx.remove(ACTIVE, [(2,)])
         tx.remove(JOBS, [(job.number,)])
         tx.add(JOBS, [sample(JOBS, name="new")])
-        tx.tell(["news"])
+        tx.notify(["news"])
         raise Refused
 
     with pytest.raises(Refused):
@@ -118,7 +118,7 @@ def test_a_value_that_cannot_be_kept_fails_its_own_work_alone(
             return list(answers), await engine.read(lambda tx: tx.scan(ACTIVE, limit=10))
 
     answers, rows = asyncio.run(together())
-    assert [type(answer) for answer in answers] == [type(None), Unwritable, type(None)]
+    assert [type(answer) for answer in answers] == [type(None), UnwritableError, type(None)]
     assert keys_of(ACTIVE, rows) == [(1, 1), (3, 1)]
 
 
@@ -126,22 +126,22 @@ def test_a_value_that_cannot_be_kept_fails_its_own_work_alone(
 
 
 def test_telling_counts_up_its_topics(store: Opened) -> None:
-    store.write(lambda tx: tx.tell(["b", "a"]))
-    store.write(lambda tx: tx.tell(["a"]))
+    store.write(lambda tx: tx.notify(["b", "a"]))
+    store.write(lambda tx: tx.notify(["a"]))
     assert [(row.topic, row.count) for row in everything(store, SIGNALS)] == [("a", 2), ("b", 1)]
 
 
 def test_who_watches_hears_what_was_ever_told_and_then_what_is_new(engine: Engine) -> None:
     async def listen() -> list[frozenset[str]]:
         async with engine:
-            await engine.write(lambda tx: tx.tell(["old", "older"]))
+            await engine.write(lambda tx: tx.notify(["old", "older"]))
             heard = []
             async for topics in engine.watch():
                 heard.append(topics)
                 if len(heard) == 1:
-                    await engine.write(lambda tx: tx.tell(["old"]))
+                    await engine.write(lambda tx: tx.notify(["old"]))
                 elif len(heard) == 2:
-                    await engine.write(lambda tx: tx.tell(["new"]))
+                    await engine.write(lambda tx: tx.notify(["new"]))
                 else:
                     break
             return heard

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.model.queries import Active, ByRef, Mail
+from itinerary.model.queries import ActiveQuery, ByRefQuery, MailQuery
 from itinerary.model.rows import AttemptRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import (
-    Adjustment,
-    Cancellation,
-    Change,
-    Intervention,
+    AdjustRequest,
+    CancelRequest,
+    OwnerWrite,
     Refusal,
     Refused,
     Started,
     Step,
+    TakeoverWrite,
     Written,
 )
 from tests.contracts.stores.desk import Desk, told
 
 
-def launch(started: Started, number: int = 2) -> Change:
+def launch(started: Started, number: int = 2) -> OwnerWrite:
     """The gate of a later launch: attempt so and so begins."""
     attempt = AttemptRow(started.ref, 0, number, TaskState.RUNNING, 1)
-    return Change(started.ref, started.fence, started.sequence + 1, attempts=(attempt,))
+    return OwnerWrite(started.ref, started.fence, started.sequence + 1, attempts=(attempt,))
 
 
 @pytest.mark.spec("D2")
@@ -40,7 +40,7 @@ async def test_an_end_writes_state_tasks_attempts_and_trail_together(desk: Desk)
     assert detail.tasks == (TaskRow(started.ref, 0, "main", TaskState.SUCCESS),)
     assert detail.attempts == (AttemptRow(started.ref, 0, 1, TaskState.SUCCESS, 1, 2),)
     assert await desk.trail(started.ref) == ["prerun", "pending", "running", "completed"]
-    assert await desk.store.read(Active()) == []
+    assert await desk.store.read(ActiveQuery()) == []
 
 
 @pytest.mark.spec("L7")
@@ -61,7 +61,7 @@ async def test_an_end_stands_though_a_launch_that_was_done_without_has_its_numbe
     node, job = await desk.node(), await desk.job()
     started = await desk.run(node, job)
     assert await desk.store.write(node, [launch(started)]) == [Written(started.ref)]
-    cancelled = Change(
+    cancelled = OwnerWrite(
         started.ref, started.fence, started.sequence + 1, (Step(OccurrenceState.CANCELLED, why="nobody waits"),)
     )
     assert await desk.store.write(node, [cancelled]) == [Written(started.ref)]
@@ -108,9 +108,9 @@ async def test_an_occurrence_that_does_not_exist_is_gone(desk: Desk) -> None:
     await desk.job()
     nobody = Ref(987_654)
     gone = [Refused(nobody, Refusal.GONE)]
-    assert await desk.store.write(node, [Change(nobody, 1, 1)]) == gone
-    assert await desk.store.intervene(node, [Intervention(nobody, 1, None, "why")]) == gone
-    assert await desk.store.control(None, [Cancellation(nobody, "anna")]) == gone
+    assert await desk.store.write(node, [OwnerWrite(nobody, 1, 1)]) == gone
+    assert await desk.store.intervene(node, [TakeoverWrite(nobody, 1, None, "why")]) == gone
+    assert await desk.store.control(None, [CancelRequest(nobody, "anna")]) == gone
 
 
 @pytest.mark.spec("N2")
@@ -119,12 +119,12 @@ async def test_a_frozen_owner_can_neither_start_launch_write_nor_finish(desk: De
     frozen, rescuer, job = await desk.node(), await desk.node(), await desk.job()
     claimed = await desk.due(frozen, job)
     started = await desk.started(frozen, claimed)
-    taken = Intervention(started.ref, started.fence, None, "its node was silent")
+    taken = TakeoverWrite(started.ref, started.fence, None, "its node was silent")
     assert await desk.store.intervene(rescuer, [taken]) == [Written(started.ref)]
     waiting = await desk.due(frozen, await desk.job("another"))
-    await desk.store.intervene(rescuer, [Intervention(waiting.ref, waiting.fence, None, "its node was silent")])
+    await desk.store.intervene(rescuer, [TakeoverWrite(waiting.ref, waiting.fence, None, "its node was silent")])
     before = await desk.detail(started.ref)
-    progress = Change(started.ref, started.fence, started.sequence + 1, steps=(Step(OccurrenceState.TERMINATING),))
+    progress = OwnerWrite(started.ref, started.fence, started.sequence + 1, steps=(Step(OccurrenceState.TERMINATING),))
     for change in (launch(started), progress, desk.end(started)):
         (refused,) = await desk.store.write(frozen, [change])
         assert isinstance(refused, Refused)
@@ -150,7 +150,7 @@ async def test_a_write_by_somebody_else_with_the_right_fence_is_refused(desk: De
 async def test_a_late_result_of_a_reaped_run_does_not_free_its_successors_slot(desk: Desk) -> None:
     owner, rescuer, job = await desk.node(), await desk.node(), await desk.job()
     reaped = await desk.run(owner, job)
-    stale = Intervention(reaped.ref, reaped.fence, OccurrenceState.FAILED_STALE, "over its time")
+    stale = TakeoverWrite(reaped.ref, reaped.fence, OccurrenceState.FAILED_STALE, "over its time")
     assert await desk.store.intervene(rescuer, [stale]) == [Written(reaped.ref)]
     successor = await desk.run(rescuer, job)
     (refused,) = await desk.store.write(owner, [desk.end(reaped)])
@@ -165,7 +165,7 @@ async def test_a_late_result_of_a_reaped_run_does_not_free_its_successors_slot(d
 async def test_an_intervention_counts_once_for_the_fence_that_was_seen(desk: Desk) -> None:
     owner, first, second, job = await desk.node(), await desk.node(), await desk.node(), await desk.job()
     started = await desk.run(owner, job)
-    orphan = Intervention(started.ref, started.fence, OccurrenceState.ORPHANED, "its node died")
+    orphan = TakeoverWrite(started.ref, started.fence, OccurrenceState.ORPHANED, "its node died")
     assert await desk.store.intervene(first, [orphan]) == [Written(started.ref)]
     assert await desk.store.intervene(first, [orphan]) == [Written(started.ref)]
     (refused,) = await desk.store.intervene(second, [orphan])
@@ -178,12 +178,12 @@ async def test_an_intervention_counts_once_for_the_fence_that_was_seen(desk: Des
 async def test_a_rescuer_may_carry_on_itself_and_keeps_the_jobs_slot(desk: Desk) -> None:
     owner, rescuer, job = await desk.node(), await desk.node(), await desk.job()
     started = await desk.run(owner, job)
-    rerun = Intervention(started.ref, started.fence, OccurrenceState.RETRYING, "its node died", owner=rescuer)
+    rerun = TakeoverWrite(started.ref, started.fence, OccurrenceState.RETRYING, "its node died", owner=rescuer)
     assert await desk.store.intervene(rescuer, [rerun]) == [Written(started.ref)]
     row = await desk.row(started.ref)
     steps = (Step(OccurrenceState.PENDING), Step(OccurrenceState.RUNNING))
     second = AttemptRow(row.ref, 0, 2, TaskState.RUNNING, 1)
-    carried = Change(row.ref, row.fence, row.sequence + 1, steps=steps, attempts=(second,))
+    carried = OwnerWrite(row.ref, row.fence, row.sequence + 1, steps=steps, attempts=(second,))
     assert await desk.store.write(rescuer, [carried]) == [Written(row.ref)]
     (overlapping,) = await desk.start(rescuer, await desk.due(rescuer, job))
     assert isinstance(overlapping, Refused)
@@ -195,7 +195,7 @@ async def test_an_intervention_that_the_table_forbids_leaves_everything_as_it_wa
     owner, rescuer, job = await desk.node(), await desk.node(), await desk.job()
     claimed = await desk.due(owner, job)
     before = await desk.detail(claimed.ref)
-    wrong = Intervention(claimed.ref, claimed.fence, OccurrenceState.FAILED_STALE, "over its time")
+    wrong = TakeoverWrite(claimed.ref, claimed.fence, OccurrenceState.FAILED_STALE, "over its time")
     (refused,) = await desk.store.intervene(rescuer, [wrong])
     assert isinstance(refused, Refused)
     assert refused.why is Refusal.ILLEGAL
@@ -210,11 +210,11 @@ async def test_an_intervention_that_the_table_forbids_leaves_everything_as_it_wa
 async def test_what_has_not_started_is_cancelled_at_once(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     claimed = await desk.due(node, job)
-    request = Cancellation(claimed.ref, "anna: wrong data")
+    request = CancelRequest(claimed.ref, "anna: wrong data")
     assert await desk.store.control(None, [request]) == [Written(claimed.ref)]
     assert await desk.store.control(None, [request]) == [Written(claimed.ref)]
     assert await desk.trail(claimed.ref) == ["prerun", "cancelled"]
-    assert list(await desk.store.read(Mail(node))) == [claimed.ref]
+    assert list(await desk.store.read(MailQuery(node))) == [claimed.ref]
 
 
 @pytest.mark.spec("O5")
@@ -222,8 +222,8 @@ async def test_what_has_not_started_is_cancelled_at_once(desk: Desk) -> None:
 async def test_the_owner_of_what_runs_is_told_to_cancel_it(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     started = await desk.run(node, job)
-    await desk.store.control(None, [Cancellation(started.ref, "anna")])
-    await desk.store.control(None, [Cancellation(started.ref, "bert")])
+    await desk.store.control(None, [CancelRequest(started.ref, "anna")])
+    await desk.store.control(None, [CancelRequest(started.ref, "bert")])
     row = await desk.row(started.ref)
     assert (row.status, row.cancelled_by, row.fence) == (OccurrenceState.RUNNING, "anna", started.fence)
     beat = await desk.store.beat(node)
@@ -237,7 +237,7 @@ async def test_what_is_final_is_neither_cancelled_nor_adjusted(desk: Desk) -> No
     node, job = await desk.node(), await desk.job()
     started = await desk.run(node, job)
     await desk.finish(node, started)
-    answers = await desk.store.control(None, [Cancellation(started.ref, "anna"), Adjustment(started.ref, "{}")])
+    answers = await desk.store.control(None, [CancelRequest(started.ref, "anna"), AdjustRequest(started.ref, "{}")])
     assert [answer.why for answer in answers if isinstance(answer, Refused)] == [Refusal.LOST] * 2
 
 
@@ -245,7 +245,7 @@ async def test_what_is_final_is_neither_cancelled_nor_adjusted(desk: Desk) -> No
 async def test_what_runs_is_not_adjusted(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     started = await desk.run(node, job)
-    (refused,) = await desk.store.control(None, [Adjustment(started.ref, "{}")])
+    (refused,) = await desk.store.control(None, [AdjustRequest(started.ref, "{}")])
     assert isinstance(refused, Refused)
     assert refused.why is Refusal.LOST
 
@@ -254,16 +254,16 @@ async def test_what_runs_is_not_adjusted(desk: Desk) -> None:
 async def test_an_adjustment_that_was_made_from_an_older_one_is_refused(desk: Desk) -> None:
     node, job = await desk.node(), await desk.job()
     claimed = await desk.due(node, job)
-    first = Adjustment(claimed.ref, '{"priority":1}', 0, '{"adjusted":[]}')
+    first = AdjustRequest(claimed.ref, '{"priority":1}', 0, '{"adjusted":[]}')
     assert await desk.store.control(None, [first]) == [Written(claimed.ref)]
     assert await desk.store.control(None, [first]) == [Written(claimed.ref)], "sent twice, it is one"
-    (refused,) = await desk.store.control(None, [Adjustment(claimed.ref, '{"priority":2}', 0, "{}")])
+    (refused,) = await desk.store.control(None, [AdjustRequest(claimed.ref, '{"priority":2}', 0, "{}")])
     assert isinstance(refused, Refused)
     assert refused.why is Refusal.ADJUSTED
-    row = (await desk.store.read(ByRef((claimed.ref,))))[claimed.ref]
+    row = (await desk.store.read(ByRefQuery((claimed.ref,))))[claimed.ref]
     assert (row.overrides, row.adjustments, row.details) == ('{"priority":1}', 1, '{"adjusted":[]}')
-    assert await desk.store.control(None, [Adjustment(claimed.ref, "{}", 1)]) == [Written(claimed.ref)]
-    row = (await desk.store.read(ByRef((claimed.ref,))))[claimed.ref]
+    assert await desk.store.control(None, [AdjustRequest(claimed.ref, "{}", 1)]) == [Written(claimed.ref)]
+    row = (await desk.store.read(ByRefQuery((claimed.ref,))))[claimed.ref]
     assert (row.overrides, row.adjustments, row.details) == ("{}", 2, '{"adjusted":[]}')
 
 
@@ -278,7 +278,7 @@ async def test_text_that_no_store_can_hold_is_cleaned(desk: Desk) -> None:
     attempt = AttemptRow(started.ref, 0, 1, TaskState.FAILED, 1, 2, error=nasty, output=nasty)
     task = TaskRow(started.ref, 0, "main", TaskState.FAILED, reason=nasty, cancelled_by=nasty)
     step = Step(OccurrenceState.FAILED, why=nasty)
-    change = Change(started.ref, started.fence, started.sequence + 1, (step,), (task,), (attempt,))
+    change = OwnerWrite(started.ref, started.fence, started.sequence + 1, (step,), (task,), (attempt,))
     assert await desk.store.write(node, [change]) == [Written(started.ref)]
     detail = await desk.detail(started.ref)
     clean = "nul � surrogate � escape � end"
@@ -293,7 +293,7 @@ async def test_one_that_can_never_be_written_is_failed_and_its_batch_goes_on(des
     running = [await desk.run(node, await desk.job(f"job {number}")) for number in range(7)]
     changes = [desk.end(started) for started in running]
     huge = AttemptRow(running[3].ref, 0, 1, TaskState.SUCCESS, 1, 2**70)
-    changes[3] = Change(running[3].ref, running[3].fence, running[3].sequence + 1, changes[3].steps, (), (huge,))
+    changes[3] = OwnerWrite(running[3].ref, running[3].fence, running[3].sequence + 1, changes[3].steps, (), (huge,))
     answers = await desk.store.write(node, changes)
     if desk.engine.url.startswith("memory"):
         return

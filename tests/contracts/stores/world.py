@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from itinerary.model.queries import ByRef, Standing
+from itinerary.model.queries import ByRefQuery, StoreStatusQuery
 from itinerary.model.retention import PruneCursor
 from itinerary.model.rows import EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.sweeps import SweepPlan
-from itinerary.model.timeline import NewEntry
+from itinerary.model.timeline import TimelineEntryRequest
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import ledger
 from itinerary.stores.engine import Engine
@@ -54,12 +54,12 @@ class World:
 
     async def row(self, number: int, fits: Callable[[OccurrenceRow], bool] = lambda _: True) -> OccurrenceRow | None:
         """One of the occurrences that there have been: if possible one that fits."""
-        rows = list((await self.store.read(ByRef(tuple(self.refs)))).values())
+        rows = list((await self.store.read(ByRefQuery(tuple(self.refs)))).values())
         some = [row for row in rows if number % 5 and fits(row)] or rows
         return some[number % len(some)] if some else None
 
     async def revision(self, *, is_stale: bool) -> int:
-        return (await self.store.read(Standing())).revision - is_stale
+        return (await self.store.read(StoreStatusQuery())).revision - is_stale
 
     def shown(self, answer: Any) -> Any:
         """An answer as both stores must give it: by keys in place of numbers, and without times."""
@@ -84,5 +84,7 @@ def _emptied(tx: Transaction) -> None:
         tx.remove(table, [()])
 
 
-def version(job: str, request: str, from_version: int) -> NewEntry:
-    return NewEntry(job=job, kind=EntryKind.VERSION, request=request, by="anna", from_version=from_version, body="{}")
+def version(job: str, request: str, from_version: int) -> TimelineEntryRequest:
+    return TimelineEntryRequest(
+        job=job, kind=EntryKind.VERSION, request=request, by="anna", from_version=from_version, body="{}"
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from itinerary.audit import Audited
+from itinerary.audit import AuditResult
 from tests.e2e.cli.program import Program
 
 TICKING = """
@@ -50,7 +50,7 @@ def test_a_store_is_audited_beside_a_node_and_what_is_lost_is_named(tmp_path: Pa
         pass
     with node(tmp_path, url):  # its start has decided everything up to `takeover_after` before
         code, output = audited(tmp_path, url, "--json")
-        found = msgspec.json.decode(output[0], type=Audited)
+        found = msgspec.json.decode(output[0], type=AuditResult)
         assert (code, found.findings) == (0, ())
         assert found.matched == found.expected > 0
         code, output = audited(tmp_path, url, "--until", "2100-01-01T00:00:00Z")

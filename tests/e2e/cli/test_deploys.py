@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from itinerary.model.queries import Active, History, Jobs
+from itinerary.model.queries import ActiveQuery, HistoryQuery, JobsQuery
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.schedules.durations import SECOND
@@ -93,9 +93,9 @@ def rows_of(url: str) -> dict[Run, OccurrenceRow]:
     async def read() -> dict[Run, OccurrenceRow]:
         async with open_store(url) as store:
             found = {}
-            for job in await store.read(Jobs()):
-                ended = (await store.read(History(job.number, limit=1_000))).rows
-                for row in [*ended, *await store.read(Active(job.number))]:
+            for job in await store.read(JobsQuery()):
+                ended = (await store.read(HistoryQuery(job.number, limit=1_000))).rows
+                for row in [*ended, *await store.read(ActiveQuery(job.number))]:
                     found[Run(job.name, row.instant // SECOND)] = row
             return found
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from itinerary.audit import audit_store
-from itinerary.model.queries import History, Jobs, Nodes
+from itinerary.model.queries import HistoryQuery, JobsQuery, NodesQuery
 from itinerary.model.rows import OccurrenceRow
 from itinerary.runtime.suspend_detection import STOPPED
 from itinerary.schedules.durations import SECOND
@@ -59,7 +59,7 @@ def test_a_node_that_was_stopped_and_goes_on_has_lost_and_doubled_nothing_and_sa
         async with open_store(f"sqlite:///{tmp_path}/runs.db") as store:
             report = await audit_store(store, None, None)
             assert (report.lost, report.doubled) == (0, 0)
-            (node,) = await store.read(Nodes())
+            (node,) = await store.read(NodesQuery())
             jumps = json.loads(node.about)["clock_jumps"]["last"]
             longest = max(jumps, key=lambda jump: jump["by"])  # a slow machine may have held it up more than once
             assert longest["why"] == STOPPED
@@ -71,8 +71,8 @@ def test_a_node_that_was_stopped_and_goes_on_has_lost_and_doubled_nothing_and_sa
 async def completed(tmp_path: Path) -> set[int]:
     """The seconds whose occurrences have completed."""
     async with open_store(f"sqlite:///{tmp_path}/runs.db") as store:
-        (job,) = await store.read(Jobs())
-        rows = (await store.read(History(job.number))).rows
+        (job,) = await store.read(JobsQuery())
+        rows = (await store.read(HistoryQuery(job.number))).rows
     return {row.instant // 1_000_000 for row in rows if row.status == "completed"}
 
 
@@ -121,5 +121,7 @@ def stopped_and_judged(tmp_path: Path, url: str) -> None:
 async def ended(url: str, start: int, end: int) -> list[OccurrenceRow]:
     """What has ended of the instants from one second to another."""
     async with open_store(url) as store:
-        found = [row for job in await store.read(Jobs()) for row in (await store.read(History(job.number))).rows]
+        found = [
+            row for job in await store.read(JobsQuery()) for row in (await store.read(HistoryQuery(job.number))).rows
+        ]
     return [row for row in found if start * SECOND <= row.instant < end * SECOND]

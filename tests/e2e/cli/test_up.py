@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from itinerary.model.queries import History, Jobs, Nodes
+from itinerary.model.queries import HistoryQuery, JobsQuery, NodesQuery
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.stores import open_store
 from tests.e2e.cli.program import Program
@@ -54,11 +54,13 @@ def test_a_node_shows_what_happens_and_ends_gracefully(tmp_path: Path, number: s
 
     async def told() -> None:
         async with open_store(f"sqlite:///{tmp_path}/runs.db") as store:
-            (job,) = await store.read(Jobs())
-            rows = (await store.read(History(job.number))).rows
+            (job,) = await store.read(JobsQuery())
+            rows = (await store.read(HistoryQuery(job.number))).rows
             assert OccurrenceState.COMPLETED in {row.status for row in rows}
             assert {row.status for row in rows} <= FINAL
-            assert [(node.name, node.left_at is not None) for node in await store.read(Nodes())] == [("first", True)]
+            assert [(node.name, node.left_at is not None) for node in await store.read(NodesQuery())] == [
+                ("first", True)
+            ]
 
     asyncio.run(told())
 

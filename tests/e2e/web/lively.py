@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from itinerary import ExecutionContext, Itinerary, Retry, every
-from itinerary.records import Batch
+from itinerary.records import RecordBatch
 
 app = Itinerary(name="lively", kill_grace="200ms", shutdown_grace_period="2s", web_local="admin")
 DAILY = every("24h")
@@ -44,6 +44,6 @@ async def shop(ctx: ExecutionContext) -> None:
 
 
 @desk.handler
-async def settle(batch: Batch) -> None:
+async def settle(batch: RecordBatch) -> None:
     for order in batch:
         await desk.append("RecordCompleted", record=order.id, final_status="<b>paid</b>", key=f"{order.id}/paid")

@@ -18,8 +18,8 @@ from typing import Any
 
 from itinerary import Itinerary, every
 from itinerary.config.log_setup import configure_logging
-from itinerary.node.thread import Engine
-from itinerary.records import Batch
+from itinerary.node.thread import NodeThread
+from itinerary.records import RecordBatch
 from itinerary.records.service import RecordsService
 from itinerary.stores.store import EngineStore
 
@@ -132,16 +132,16 @@ def a_signal_before_the_engine_has_a_thread(url: str) -> int:
 
 
 def a_signal_before_the_engine_has_a_loop(url: str) -> int:
-    live = Engine._live
+    live = NodeThread._live
 
-    def hurried(engine: Engine) -> None:
+    def hurried(engine: NodeThread) -> None:
         now()
         os.kill(os.getpid(), signal.SIGTERM)
         while not engine._is_ending:
             time.sleep(0.01)
         live(engine)
 
-    Engine._live = hurried  # type: ignore[method-assign, assignment]
+    NodeThread._live = hurried  # type: ignore[method-assign, assignment]
     return made(url).run()
 
 
@@ -196,7 +196,7 @@ def a_handler_that_never_returns(url: str) -> int:
     desk = app.records("folio", partition_by="hotel", enable_early_morning_skip=False, startup_delay=0)
 
     @desk.handler
-    def work(batch: Batch) -> None:
+    def work(batch: RecordBatch) -> None:
         now()
         threading.Event().wait()
 

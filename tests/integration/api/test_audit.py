@@ -9,15 +9,15 @@ import pytest
 import structlog
 
 from itinerary import Itinerary, every
-from itinerary.audit import Audited, NotLookedAt, audit_store
+from itinerary.audit import AuditResult, NotLookedAt, audit_store
 from itinerary.errors import ConfigError
 from itinerary.jobs.registration import register
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import JobsByName
+from itinerary.model.queries import JobsByNameQuery
 from itinerary.model.rows import Key
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
 from tests.integration.api.conftest import run
@@ -35,7 +35,7 @@ async def decided(
     start: int = 0,
     down_for: int = 0,
     states: Sequence[OccurrenceState] = (),
-) -> Audited:
+) -> AuditResult:
     """The audit of so many hours of an hourly job, of which these hours have a row, the first of them in these states;
     so many seconds after everything was decided."""
     times = [BEGINNING]
@@ -43,13 +43,13 @@ async def decided(
     app.job("hourly", every("1h")).shell("true", ["true"])
     async with EngineStore(MemoryEngine(lambda: times[0])) as store:
         await register(store, app._declared, by="anna", log=LOG)
-        number = (await store.read(JobsByName(("hourly",))))["hourly"].number
+        number = (await store.read(JobsByNameQuery(("hourly",))))["hourly"].number
         times[0] += 3 * DAY
         node = await store.join("one", "one", "{}")
         plan = await store.begin_sweep(node, times[0])
         assert plan is not None
         rows = [
-            Wanted(Key(BEGINNING + hour * 3_600 * SECOND, number, Kind.SCHEDULED), 1, times[0], state)
+            ClaimRequest(Key(BEGINNING + hour * 3_600 * SECOND, number, Kind.SCHEDULED), 1, times[0], state)
             for hour, state in zip_longest(hours, states, fillvalue=OccurrenceState.PRERUN)
             if isinstance(hour, int)
         ]

@@ -13,7 +13,7 @@ import pytest
 from itinerary import ExecutionContext, Itinerary, LoopLeft, cron, every, once
 from itinerary.errors import ConfigError, NodeError
 from itinerary.model import Kind, OccurrenceState, TaskState
-from itinerary.model.queries import Entries
+from itinerary.model.queries import EntriesQuery
 from itinerary.model.rows import EntryKind
 from itinerary.stores import open_store
 from tests.hours import HOURLY
@@ -54,7 +54,7 @@ def test_a_pause_and_its_reason_survive_a_restart(make_app: MakeApp, store: str)
 
     async def kept() -> None:
         async with open_store(store) as opened:
-            entries = await opened.read(Entries(0))
+            entries = await opened.read(EntriesQuery(0))
         kinds = [entry.kind for entry in entries]
         assert kinds == [EntryKind.VERSION, EntryKind.PAUSE, EntryKind.PAUSE, EntryKind.RESUME]
         assert entries[1].reason == "migration"
@@ -142,13 +142,13 @@ def test_a_job_whose_instant_is_past_is_finished(make_app: MakeApp) -> None:
 def test_a_trigger_runs_at_once_and_one_key_is_one_run(make_app: MakeApp) -> None:
     app = make_app()
     attempts: list[ExecutionContext] = []
-    begun, go_on = threading.Event(), threading.Event()
+    begun, proceed = threading.Event(), threading.Event()
 
     @app.job(NEVER)
     def work(ctx: ExecutionContext) -> None:
         attempts.append(ctx)
         begun.set()
-        assert go_on.wait(PATIENCE)
+        assert proceed.wait(PATIENCE)
 
     async def program() -> None:
         async with app.running() as node:
@@ -158,7 +158,7 @@ def test_a_trigger_runs_at_once_and_one_key_is_one_run(make_app: MakeApp) -> Non
             assert await asyncio.to_thread(begun.wait, PATIENCE)
             assert await handle.is_running()
             assert await handle.trigger(key="request-7") == first
-            go_on.set()
+            proceed.set()
             report = await node.wait(first.id)
             assert await handle.trigger(key="request-7") == first
             assert (report.kind, report.occurrence, report.outcome) == (

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from itinerary import ExecutionContext, Itinerary, ItineraryError, Report, cron, every
+from itinerary import ExecutionContext, Itinerary, ItineraryError, OccurrenceReport, cron, every
 from itinerary.errors import ConfigError, NodeError
 from itinerary.model import Occurrence, OccurrenceState, TaskState
-from itinerary.model.queries import Nodes
+from itinerary.model.queries import NodesQuery
 from itinerary.stores import open_store
 from tests.integration.api.conftest import PATIENCE, run
 
@@ -98,21 +98,21 @@ def test_hooks_are_told_of_the_start_and_of_the_end(make_app: MakeApp) -> None:
         told.append(occurrence)
 
     @etl.on_complete
-    async def tell(report: Report) -> None:
+    async def notify(report: OccurrenceReport) -> None:
         told.append(report)
 
     @etl.on_complete
-    def stumble(report: Report) -> None:
+    def stumble(report: OccurrenceReport) -> None:
         raise RuntimeError("changes no outcome")
 
-    async def program() -> Report:
+    async def program() -> OccurrenceReport:
         async with app.running() as node:
             return await node.wait(await etl.trigger())
 
     found = run(program())
     occurrence, task, report = told
     assert isinstance(occurrence, Occurrence)
-    assert isinstance(report, Report)
+    assert isinstance(report, OccurrenceReport)
     assert task == "extract"
     assert found.outcome is report.outcome is OccurrenceState.COMPLETED_WITH_ERRORS
     assert occurrence.id == report.occurrence == found.occurrence
@@ -181,7 +181,7 @@ def test_leaving_the_block_cancels_what_runs_and_says_that_the_node_is_gone(make
 
     async def gone() -> None:
         async with open_store(store) as opened:
-            assert all(node.left_at is not None for node in await opened.read(Nodes()))
+            assert all(node.left_at is not None for node in await opened.read(NodesQuery()))
 
     run(program())
     run(gone())

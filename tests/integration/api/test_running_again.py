@@ -13,7 +13,7 @@ from itinerary.api import Backfill
 from itinerary.errors import ConfigError, NodeError, WindowError
 from itinerary.model import Kind, OccurrenceState, TaskState
 from itinerary.model.ids import job_id, replay_id
-from itinerary.model.queries import ByRef
+from itinerary.model.queries import ByRefQuery
 from itinerary.stores import open_store
 from tests.hours import HOUR, HOURLY, LAST_HOUR
 from tests.integration.api.conftest import run
@@ -110,26 +110,26 @@ def test_a_replay_uses_the_version_of_the_original_or_the_one_in_force_now(make_
 @pytest.mark.spec("R4", "subject to overlap")
 def test_a_replay_that_finds_its_job_running_waits_for_its_turn(make_app: MakeApp) -> None:
     app = make_app()
-    begun, go_on = asyncio.Event(), asyncio.Event()
+    begun, proceed = asyncio.Event(), asyncio.Event()
 
     @app.job(NEVER)
     async def work() -> None:
         begun.set()
-        await go_on.wait()
+        await proceed.wait()
 
     async def program() -> None:
         async with app.running() as node:
-            go_on.set()
+            proceed.set()
             first = await app["work"].trigger()
             await node.wait(first)
-            go_on.clear()
+            proceed.clear()
             begun.clear()
             second = await app["work"].trigger()
             await begun.wait()
             with pytest.raises(NodeError, match="is running, and has not ended"):
                 await node.replay(second)
             again = await node.replay(first)
-            go_on.set()
+            proceed.set()
             await node.wait(second)
             assert (await node.wait(again)).outcome is S.COMPLETED
 
@@ -180,7 +180,7 @@ def test_a_backfill_runs_what_nothing_ran_for_in_order_and_then_nothing_is_left(
 
     async def kinds() -> None:
         async with open_store(store) as opened:
-            rows = (await opened.read(ByRef(tuple(range(1, 12))))).values()  # type: ignore[arg-type]  # numbers of rows
+            rows = (await opened.read(ByRefQuery(tuple(range(1, 12))))).values()  # type: ignore[arg-type]  # numbers of rows
         by_kind = [row.kind for row in rows if row.kind is not Kind.SCHEDULED]
         assert by_kind.count(Kind.BACKFILL) == 5, "there was no row"
         assert by_kind.count(Kind.REPLAY) == 5, "and now there is one"

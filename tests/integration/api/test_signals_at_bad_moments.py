@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from itinerary.model.queries import Nodes
+from itinerary.model.queries import NodesQuery
 from itinerary.model.rows import NodeRow
 from itinerary.stores import open_store
 from tests.integration.stores.conftest import Places, places, postgres_server
@@ -130,7 +130,7 @@ def test_a_signal_at_any_moment_of_a_start_ends_it_and_the_node_says_that_it_lea
 
     async def silent() -> list[NodeRow]:
         async with open_store(url) as opened:
-            return [node for node in await opened.read(Nodes()) if node.left_at is None]
+            return [node for node in await opened.read(NodesQuery()) if node.left_at is None]
 
     assert asyncio.run(silent()) == [], "each says that it leaves, so that others need not wait for its silence"
 

@@ -11,7 +11,7 @@ import pytest
 
 from itinerary import Itinerary, cron
 from itinerary.errors import ConfigError
-from itinerary.model.report import Report
+from itinerary.model.report import OccurrenceReport
 from itinerary.model.states import OccurrenceState
 
 NEVER = cron("0 5 1 1 *")
@@ -41,7 +41,7 @@ def server() -> Iterator[tuple[int, list[str]]]:
     listening.server_close()
 
 
-def ran(app: Itinerary, job: str) -> Report:
+def ran(app: Itinerary, job: str) -> OccurrenceReport:
     """The report of one run on a real node."""
     with app.running() as node:
         return app.blocking(node.wait(app.blocking(app[job].trigger())))

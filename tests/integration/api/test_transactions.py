@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from itinerary import ExecutionContext, Itinerary, Report, Retry, cron
+from itinerary import ExecutionContext, Itinerary, OccurrenceReport, Retry, cron
 from itinerary.errors import TransactionError
 from itinerary.model import OccurrenceState
 from itinerary.stores import open_store
@@ -43,8 +43,8 @@ def ledger(tmp_path: Path, store: str) -> Callable[[], list[int]]:
     return rows
 
 
-def outcome(app: Itinerary, name: str) -> Report:
-    async def program() -> Report:
+def outcome(app: Itinerary, name: str) -> OccurrenceReport:
+    async def program() -> OccurrenceReport:
         async with app.running() as node:
             return await node.wait(await app[name].trigger())
 

@@ -14,7 +14,7 @@ import structlog
 import itinerary
 from itinerary import Itinerary, every
 from itinerary.jobs.registration import register
-from itinerary.model.queries import Entries
+from itinerary.model.queries import EntriesQuery
 from itinerary.stores import open_store
 from tests.integration.api.conftest import PATIENCE
 from tests.integration.stores.conftest import Places, places, postgres_server
@@ -52,7 +52,7 @@ def test_of_two_processes_that_update_a_job_at_once_one_is_told_the_version_that
 
     async def versions() -> list[int]:
         async with open_store(url) as store:
-            return [entry.version for entry in await store.read(Entries(0))]
+            return [entry.version for entry in await store.read(EntriesQuery(0))]
 
     asyncio.run(declare())
     for version in range(1, ROUNDS + 1):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from itinerary import Itinerary, cron
-from itinerary.model.queries import Entries
+from itinerary.model.queries import EntriesQuery
 from itinerary.model.rows import EntryKind
 from itinerary.schedules import Zone, ZoneData, packaged_zone
 from itinerary.stores import open_store
@@ -49,7 +49,7 @@ def test_the_newest_zone_data_that_any_program_has_brought_counts_for_all_of_the
             async with app.running():
                 next_minute_of.append((data.release, next_minute(app)))
         async with open_store(store) as opened:
-            entries = await opened.read(Entries(0))
+            entries = await opened.read(EntriesQuery(0))
         return [entry.reason for entry in entries if entry.kind is EntryKind.ZONE]
 
     next_minute_of: list[tuple[str, int]] = []

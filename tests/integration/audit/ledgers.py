@@ -15,8 +15,8 @@ from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.writes import Change, Claimed, Start, Started, Step, Wanted, Written
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.model.writes import Claimed, ClaimRequest, OwnerWrite, Started, StartRequest, Step, Written
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.engine import Engine
 from itinerary.stores.store import EngineStore
@@ -50,9 +50,11 @@ class Past:
         """The store, open, with the job and a node in it."""
         async with EngineStore(engine) as store:
             body = to_json(Definition(schedule={"every": "10s"}, overrides=self.overrides)).decode()
-            entry = NewEntry(job="often", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body=body)
+            entry = TimelineEntryRequest(
+                job="often", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body=body
+            )
             (entered,) = await store.amend([entry])
-            assert isinstance(entered, Entered)
+            assert isinstance(entered, EntryAccepted)
             self.job, self.revision = entered.job, entered.revision
             self.node = await store.join("a/1", "a", "{}")
             yield store
@@ -78,11 +80,11 @@ class Past:
         last = SweepStep(fence=plan.fence, step=plan.step + 1, cursor="", is_last=True)
         assert await store.advance_sweep(self.node, self.revision, last) is None
 
-    def _wanted(self, instant: int) -> Wanted:
-        return Wanted(Key(instant, self.job, Kind.SCHEDULED), 1, instant)
+    def _wanted(self, instant: int) -> ClaimRequest:
+        return ClaimRequest(Key(instant, self.job, Kind.SCHEDULED), 1, instant)
 
-    def _start(self, claimed: Claimed) -> Start:
-        return Start(
+    def _start(self, claimed: Claimed) -> StartRequest:
+        return StartRequest(
             claimed.ref,
             claimed.fence,
             claimed.adjustments,
@@ -93,9 +95,9 @@ class Past:
             attempts=(AttemptRow(claimed.ref, 0, 1, TaskState.RUNNING, self.now),),
         )
 
-    def _end(self, started: Any) -> Change:
+    def _end(self, started: Any) -> OwnerWrite:
         assert isinstance(started, Started), started
-        return Change(
+        return OwnerWrite(
             started.ref,
             started.fence,
             started.sequence + 1,

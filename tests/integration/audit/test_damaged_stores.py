@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from itinerary.audit import Audited, Check, Progress, audit_store
+from itinerary.audit import AuditProgress, AuditResult, Check, audit_store
 from itinerary.cli.main import app as command_line
 from itinerary.model.audit_queries import EVIDENCE_PAGE
 from itinerary.stores.sqlite import SqliteEngine
@@ -38,17 +38,17 @@ def made(path: Path, count: int) -> None:
     asyncio.run(make())
 
 
-def audited(path: Path, start: int | None = None, end: int | None = None) -> tuple[Audited, list[Progress]]:
-    heard: list[Progress] = []
+def audited(path: Path, start: int | None = None, end: int | None = None) -> tuple[AuditResult, list[AuditProgress]]:
+    heard: list[AuditProgress] = []
 
-    async def read() -> Audited:
+    async def read() -> AuditResult:
         async with EngineStore(SqliteEngine(path)) as store:
             return await audit_store(store, start, end, heard.append)
 
     return asyncio.run(read()), heard
 
 
-def damaged(path: Path, *statements: str, **values: int) -> Audited:
+def damaged(path: Path, *statements: str, **values: int) -> AuditResult:
     with sqlite3.connect(path) as connection:
         for statement in statements:
             assert connection.execute(statement, values).rowcount == 1, f"{statement} did not change one row"
@@ -70,7 +70,7 @@ def path(tmp_path: Path, good: bytes) -> Path:
     return path
 
 
-def told(found: Audited) -> list[str]:
+def told(found: AuditResult) -> list[str]:
     return [str(finding) for finding in found.findings]
 
 

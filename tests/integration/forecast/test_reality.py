@@ -13,7 +13,7 @@ import pytest
 from itinerary import Itinerary, every
 from itinerary.cli.load_app import load_app
 from itinerary.forecast import foresee, occurrences
-from itinerary.model.queries import Active, History, Jobs
+from itinerary.model.queries import ActiveQuery, HistoryQuery, JobsQuery
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.urls import open_store
 from tests.integration.stores.scale import IS_FULL
@@ -25,10 +25,10 @@ Told = set[tuple[str, int, str]]
 async def happened(url: str) -> tuple[int, Told]:
     """When the jobs were registered, and what became of each occurrence."""
     async with open_store(url) as store:
-        jobs = await store.read(Jobs())
+        jobs = await store.read(JobsQuery())
         found: Told = set()
         for job in jobs:
-            rows = [*(await store.read(History(job.number))).rows, *await store.read(Active(job.number))]
+            rows = [*(await store.read(HistoryQuery(job.number))).rows, *await store.read(ActiveQuery(job.number))]
             found |= {(job.name, row.instant, str(row.status)) for row in rows}
         return min(job.registered_at for job in jobs), found
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from itinerary.explain import Cause, Explanation, explain_occurrence
-from itinerary.model.queries import Details, Jobs, Made, Nodes, Standing
+from itinerary.model.queries import CreatedQuery, DetailsQuery, JobsQuery, NodesQuery, StoreStatusQuery
 from itinerary.model.reasons import ReasonKind, read_reason
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
@@ -208,9 +208,9 @@ async def judge(
     What was due before `calm_at` must have ended: the nodes had the time for it. Within `late_for` an instant is merely
     late.
     """
-    timeline, status = await read_timeline(store.read), await store.read(Standing())
-    names = {job.number: job.name for job in await store.read(Jobs(limit=1_000_000))}
-    nodes = {node.number: node.name for node in await store.read(Nodes())}
+    timeline, status = await read_timeline(store.read), await store.read(StoreStatusQuery())
+    names = {job.number: job.name for job in await store.read(JobsQuery(limit=1_000_000))}
+    nodes = {node.number: node.name for node in await store.read(NodesQuery())}
     rows = await _all_rows(store)
     court = _Judge(
         names, nodes, begun, ends, troubles, rows, await _called_at(store, rows), calm_at=calm_at, late_for=late_for
@@ -248,7 +248,7 @@ async def _called_at(store: Store, rows: Mapping[Ref, OccurrenceRow]) -> dict[Re
     reasons = [read_reason(row.reason or "") for row in rows.values() if row.status is _S.SKIPPED]
     refs = sorted({reason.ref for reason in reasons if reason is not None and reason.ref is not None})
     called: dict[Ref, float] = {}
-    for detail in await store.read(Details(tuple(refs))) if refs else ():
+    for detail in await store.read(DetailsQuery(tuple(refs))) if refs else ():
         turns = [line.at / SECOND for line in detail.transitions if (line.why or "").startswith("its turn has come")]
         if turns:
             called[detail.row.ref] = turns[-1]
@@ -258,7 +258,7 @@ async def _called_at(store: Store, rows: Mapping[Ref, OccurrenceRow]) -> dict[Re
 async def _all_rows(store: Store) -> dict[Ref, OccurrenceRow]:
     rows: dict[Ref, OccurrenceRow] = {}
     after = Ref(0)
-    while page := await store.read(Made(after)):
+    while page := await store.read(CreatedQuery(after)):
         rows |= {row.ref: row for row in page}
         after = max(rows)
     return rows

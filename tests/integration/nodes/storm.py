@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 import itinerary
-from itinerary.model.queries import Active
+from itinerary.model.queries import ActiveQuery
 from itinerary.model.settings import Settings
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.stores import open_store
@@ -192,7 +192,7 @@ class _Storm:
         """Wait until everything has ended that was due before this time, for as long as something ends."""
         left, since = -1, clock()
         async with open_store(self._url) as store:
-            while rows := await store.read(Active(due_before=round(before * SECOND), limit=100_000)):
+            while rows := await store.read(ActiveQuery(due_before=round(before * SECOND), limit=100_000)):
                 if len(rows) != left:
                     left, since = len(rows), clock()
                 if clock() - since > _PATIENCE:

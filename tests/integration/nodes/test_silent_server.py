@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 import itinerary
-from itinerary.model.queries import Jobs
+from itinerary.model.queries import JobsQuery
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.stores import open_store
@@ -123,7 +123,7 @@ def _node(directory: Path, url: str) -> Iterator[_Node]:
 def _rows(url: str) -> dict[tuple[str, int], OccurrenceRow]:
     async def look() -> dict[tuple[str, int], OccurrenceRow]:
         async with open_store(url) as store:
-            names = {job.number: job.name for job in await store.read(Jobs(limit=1_000))}
+            names = {job.number: job.name for job in await store.read(JobsQuery(limit=1_000))}
             found = await dump(store._engine)
             return {(names[row.job], row.due_at): row for row in found.occurrences.values()}
 

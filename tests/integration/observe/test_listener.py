@@ -102,11 +102,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_node_whose_loop_hangs_is_reported_and_does_not_hang_the_probe(tmp_path: Path) -> None:
     app = app_on(f"sqlite:///{tmp_path}/store")
     with app.running() as node:
-        go_on, engine = threading.Event(), app._running
+        proceed, engine = threading.Event(), app._running
         assert engine is not None
 
         def hang() -> None:
-            go_on.wait(120)
+            proceed.wait(120)
 
         engine.ask(hang)
         text = eventually(node, "/health/live", "has not answered for")
@@ -118,7 +118,7 @@ def test_a_node_whose_loop_hangs_is_reported_and_does_not_hang_the_probe(tmp_pat
         assert ask(node, "/health/progress")[0] == 200  # by the store, and not for long
         assert ask(node, "/metrics")[0] == 200
         assert time.monotonic() - begun < 60, "it goes on when it is let go, or in two minutes"
-        go_on.set()
+        proceed.set()
         eventually(node, "/health/live", '"ok"')
 
 

@@ -26,7 +26,7 @@ from itinerary.cli.main import app as command_line
 from itinerary.config.log_setup import configure_logging
 from itinerary.errors import ConfigError
 from itinerary.executors.secrets import Secret
-from itinerary.observe.webhooks import Undelivered, Webhook, receiver_of
+from itinerary.observe.webhooks import DeliveryFailed, Webhook, receiver_of
 from tests.integration.observe.test_listener import ask
 
 CANARY = "canary-4711-of-the-task"
@@ -129,7 +129,7 @@ def test_a_receiver_is_checked_without_sending_it_anything(way: str) -> None:
             assert asyncio.run(checked(server)) == "127.0.0.1"
         else:
             why = {"nothing listens": "cannot be reached", "not allowed": "is refused", "no secret": "cannot be used"}
-            with pytest.raises(Undelivered, match=why[way]):
+            with pytest.raises(DeliveryFailed, match=why[way]):
                 asyncio.run(checked(server))
         assert server.posts == []
 
@@ -218,7 +218,7 @@ def post(url: str, *allowed: str) -> None:
 @pytest.mark.spec("Q5", "webhooks")
 def test_a_private_address_is_refused_unless_it_is_allowed_by_name_and_nothing_is_sent() -> None:
     with serving() as server:
-        with pytest.raises(Undelivered, match=r"it leads to 127.0.0.1, which is loopback.* allow the host"):
+        with pytest.raises(DeliveryFailed, match=r"it leads to 127.0.0.1, which is loopback.* allow the host"):
             post(server.url)
         assert not server.posts
         post(server.url, server.at)
@@ -228,24 +228,24 @@ def test_a_private_address_is_refused_unless_it_is_allowed_by_name_and_nothing_i
 @pytest.mark.spec("Q5", "webhooks")
 def test_a_redirect_is_not_followed_and_is_no_delivery() -> None:
     with serving(302) as server:
-        with pytest.raises(Undelivered, match="answered 302; redirects are not followed"):
+        with pytest.raises(DeliveryFailed, match="answered 302; redirects are not followed"):
             post(server.url, server.at)
         assert len(server.posts) == 1
 
 
 @pytest.mark.parametrize("status", [400, 404, 500])
 def test_what_a_receiver_refuses_is_no_delivery(status: int) -> None:
-    with serving(status) as server, pytest.raises(Undelivered, match=f"answered {status}$"):
+    with serving(status) as server, pytest.raises(DeliveryFailed, match=f"answered {status}$"):
         post(server.url, server.at)
 
 
 @pytest.mark.spec("Q7", "secrets in errors")
 def test_a_url_that_cannot_be_used_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ITINERARY_SECRET_HOOK", "ftp://canary-4714/")
-    with pytest.raises(Undelivered) as caught:
+    with pytest.raises(DeliveryFailed) as caught:
         asyncio.run(Webhook().post(receiver_of(Secret("HOOK")), "failed:1", b"{}", 1))
     assert "canary" not in str(caught.value)
-    with pytest.raises(Undelivered):
+    with pytest.raises(DeliveryFailed):
         asyncio.run(Webhook().post(receiver_of(Secret("NOWHERE")), "failed:1", b"{}", 1))
 
 

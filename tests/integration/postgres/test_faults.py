@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from itinerary.errors import SchemaError, StoreError, StoreUnavailable, Unwritable
+from itinerary.errors import SchemaError, StoreError, StoreUnavailable, UnwritableError
 from itinerary.model.rows import Ref, StreamRow, TaskRow
 from itinerary.model.states import TaskState
 from itinerary.stores.postgres import PostgresEngine
@@ -161,7 +161,7 @@ def test_a_user_without_rights_is_told_so(url: str) -> None:
 def test_what_can_never_be_held_is_said_to_be_so_and_harms_nothing_else(url: str, row: StreamRow) -> None:
     async def main() -> None:
         async with PostgresEngine(url, connections=1) as engine:
-            with pytest.raises(Unwritable):
+            with pytest.raises(UnwritableError):
                 await engine.write(lambda tx: tx.put(STREAMS, [_row(1), row]))
             await engine.write(lambda tx: tx.put(STREAMS, [_row(2)]))
             assert await engine.read(lambda tx: tx.scan(STREAMS, limit=10)) == [_row(2)]

@@ -319,7 +319,7 @@ def test_work_that_raises_leaves_nothing_and_its_connection_is_as_before(url: st
     def work(tx: Transaction) -> None:
         tx.gate(exclusive=True)
         tx.put(STREAMS, ROWS)
-        tx.tell(["nothing"])
+        tx.notify(["nothing"])
         raise TransactionError("no more")
 
     async def main() -> None:

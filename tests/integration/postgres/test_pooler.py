@@ -57,7 +57,7 @@ def test_everything_works_behind_a_pooler(url: str, is_noticed: bool) -> None:
         tx.save(STREAMS, [StreamRow(f"stream {number}", config.number)], {"last"})
         assert tx.lock(STREAMS, [(f"stream {number}",)])[(f"stream {number}",)].last == config.number
         tx.remove(STREAMS, [(f"stream {number}",)])
-        tx.tell(["done"])
+        tx.notify(["done"])
 
     async def main() -> None:
         async with (
@@ -69,7 +69,7 @@ def test_everything_works_behind_a_pooler(url: str, is_noticed: bool) -> None:
             assert len(await engine.read(lambda tx: tx.scan(CONFIGS, limit=100))) == 40
             news = engine.watch()
             assert await anext(news) == {"done"}
-            await engine.write(lambda tx: tx.tell(["more"]))
+            await engine.write(lambda tx: tx.notify(["more"]))
             assert await anext(news) == {"more"}  # although nobody can listen
             await news.aclose()  # type: ignore[attr-defined]  # it is a generator
             assert pooler.transactions > 40

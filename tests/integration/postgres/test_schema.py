@@ -12,7 +12,7 @@ from psycopg import RawCursor
 from itinerary.errors import SchemaError
 from itinerary.stores.migrations import migrations_of
 from itinerary.stores.postgres import PostgresEngine
-from itinerary.stores.postgres.statements import SETTINGS, TYPES, Span, Statements
+from itinerary.stores.postgres.statements import SETTINGS, TYPES, KeyRange, Statements
 from itinerary.stores.tables import ALL, BOOKS, Table
 from itinerary.stores.transaction import Transaction
 from itinerary.stores.urls import schema_at
@@ -153,10 +153,10 @@ def _statements(made: Statements, table: Table[Any]) -> list[str]:
         made.select(table, table.key, locked=False),
         made.select(table, table.key, locked=True),
         *[made.delete(table, size) for size in range(1, len(table.key) + 1)],
-        made.scan(table, Span(0, 0, 0)),
-        made.scan(table, Span(0, 1, 1)),
-        made.scan(table, Span(0, len(table.key), 1), newest_first=True),
-        made.scan(table, Span(len(table.key) - 1, 1, 1)),
+        made.scan(table, KeyRange(0, 0, 0)),
+        made.scan(table, KeyRange(0, 1, 1)),
+        made.scan(table, KeyRange(0, len(table.key), 1), newest_first=True),
+        made.scan(table, KeyRange(len(table.key) - 1, 1, 1)),
     ]
     if others := tuple(name for name in table.names if name not in table.key):
         found += [
@@ -167,8 +167,8 @@ def _statements(made: Statements, table: Table[Any]) -> list[str]:
     if table.name:
         found += [
             made.select(table, table.name, locked=False),
-            made.scan(table, Span(0, 1, 1), by_name=True, newest_first=True),
-            made.scan(table, Span(0, len(table.name), 1), by_name=True, whole=False),
+            made.scan(table, KeyRange(0, 1, 1), by_name=True, newest_first=True),
+            made.scan(table, KeyRange(0, len(table.name), 1), by_name=True, whole=False),
         ]
     return found
 

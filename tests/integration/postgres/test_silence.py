@@ -153,16 +153,16 @@ def test_a_write_whose_commit_was_cut_off_is_repeated(proxy: Proxy, when: Any) -
 def test_a_listener_notices_that_its_server_is_silent_and_hears_the_news_on_a_new_connection(
     proxy: Proxy, url: str
 ) -> None:
-    def tell(topic: str) -> Any:
-        return lambda tx: tx.tell([topic])
+    def notify(topic: str) -> Any:
+        return lambda tx: tx.notify([topic])
 
     async def story() -> None:
         async with _engine(url) as other, _engine(proxy.url) as engine:
-            await other.write(tell("before"))
+            await other.write(notify("before"))
             news = engine.watch()
             assert await anext(news) == {"before"}
             proxy.stall("open")
-            await other.write(tell("after"))
+            await other.write(notify("after"))
             assert await anext(news) == {"after"}
             await news.aclose()  # type: ignore[attr-defined]
             proxy.heal()
@@ -173,7 +173,7 @@ def test_a_listener_notices_that_its_server_is_silent_and_hears_the_news_on_a_ne
 def test_a_listener_that_is_cancelled_while_its_server_is_silent_ends_at_once(proxy: Proxy) -> None:
     async def story() -> None:
         async with _engine(proxy.url, answer_timeout=_HANG) as engine:
-            await engine.write(lambda tx: tx.tell(["before"]))
+            await engine.write(lambda tx: tx.notify(["before"]))
 
             async def listen() -> None:
                 async for _ in engine.watch():

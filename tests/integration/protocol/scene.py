@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from psycopg.conninfo import make_conninfo
 
 from itinerary.model.rows import EntryKind, SlotRow
-from itinerary.model.timeline import NewEntry
+from itinerary.model.timeline import TimelineEntryRequest
 from itinerary.stores.postgres import PostgresEngine
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import SLOTS
@@ -24,10 +24,10 @@ PATIENT = 60.0
 """Seconds to wait for a lock: a session is let go by the test, and not by a timeout."""
 
 
-def update(**values: Any) -> NewEntry:
+def update(**values: Any) -> TimelineEntryRequest:
     """The second version of the job that a desk makes."""
     given: dict[str, Any] = {"job": "backup", "kind": EntryKind.VERSION, "from_version": 1, "body": "{}", **values}
-    return NewEntry(request="second", by="anna", **given)
+    return TimelineEntryRequest(request="second", by="anna", **given)
 
 
 class Scene:

@@ -46,7 +46,7 @@ class Stops:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._wanted: str | None = None
-        self._standing: str | None = None
+        self._status: str | None = None
         self.works = 0
         """How many pieces of work were run, those included that were run again."""
 
@@ -55,21 +55,21 @@ class Stops:
         with self._changed:
             if point != self._wanted:
                 return
-            self._wanted, self._standing = None, point
+            self._wanted, self._status = None, point
             self._changed.notify_all()
-            assert self._changed.wait_for(lambda: self._standing is None, _PATIENCE), f"nobody let it go on: {point}"
+            assert self._changed.wait_for(lambda: self._status is None, _PATIENCE), f"nobody let it go on: {point}"
 
     def go(self, until: str | None = None) -> None:
         """Let the session go on."""
         with self._changed:
-            self._wanted, self._standing = until, None
+            self._wanted, self._status = until, None
             self._changed.notify_all()
 
     def wait(self, is_over: Callable[[], bool]) -> str | None:
         """Where it stands, or None if it is over."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._standing is not None or is_over(), _PATIENCE), "it came nowhere"
-            return self._standing
+            assert self._changed.wait_for(lambda: self._status is not None or is_over(), _PATIENCE), "it came nowhere"
+            return self._status
 
     def look_again(self) -> None:
         """Have whoever waits see whether it is over."""

@@ -15,7 +15,7 @@ import pytest
 from itinerary.errors import TransactionError
 from itinerary.model.rows import AttemptRow, NodeNumber
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.writes import Change, Intervention, Refusal, Refused, Started, Step
+from itinerary.model.writes import OwnerWrite, Refusal, Refused, Started, Step, TakeoverWrite
 from itinerary.ports import TaskTransaction
 from itinerary.stores.postgres.connections import sever
 from itinerary.stores.store import EngineStore
@@ -59,8 +59,8 @@ def test_a_plain_read_says_that_it_did_not_happen_and_then_it_does(scene: Scene,
     assert asker.one("SELECT count(*) FROM work") == 1, "and a second try would do the work twice"
 
 
-def _failure(started: Started) -> Change:
-    return Change(
+def _failure(started: Started) -> OwnerWrite:
+    return OwnerWrite(
         started.ref,
         started.fence,
         started.sequence + 1,
@@ -125,7 +125,7 @@ def test_a_takeover_waits_for_our_commit_in_doubt_and_comes_too_late(scene: Scen
     desk = scene.desk()
     node, other, job = scene.do(desk.node()), scene.do(desk.node()), scene.do(desk.job())
     started = scene.do(desk.run(node, job))
-    orphan = Intervention(started.ref, started.fence, OccurrenceState.ORPHANED, "its node is dead")
+    orphan = TakeoverWrite(started.ref, started.fence, OccurrenceState.ORPHANED, "its node is dead")
     task = _cut_off_in_the_commit(scene, desk, node, started)
     rescuer = scene.session("rescuer", lambda store: store.intervene(other, [orphan]))
     rescuer.until_it_waits()

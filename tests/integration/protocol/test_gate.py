@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import pytest
 
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import Decided, Standing
+from itinerary.model.queries import DecidedQuery, StoreStatusQuery
 from itinerary.model.rows import EntryRow, Key, NodeNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.model.timeline import Entered, Judge, Verdict, VerdictKind
-from itinerary.model.writes import Refusal, Wanted
+from itinerary.model.timeline import EntryAccepted, UnstartedDecision, UnstartedReconciler, VerdictKind
+from itinerary.model.writes import ClaimRequest, Refusal
 from itinerary.stores.tables import ENTRIES
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.desk import HOUR, Desk
@@ -63,9 +63,9 @@ def test_a_sweep_waits_for_a_version_that_is_being_made_and_then_has_to_read_it(
     person.until(THE_END)
     sweep.until_it_waits()
     (entered,) = person.finish()
-    assert isinstance(entered, Entered)
+    assert isinstance(entered, EntryAccepted)
     assert sweep.finish() is Refusal.MOVED
-    assert scene.do(desk.store.read(Standing())).watermark == plan.start, "nothing has been decided without it"
+    assert scene.do(desk.store.read(StoreStatusQuery())).watermark == plan.start, "nothing has been decided without it"
     assert scene.do(desk.store.advance_sweep(node, entered.revision, _whole(plan))) is None
 
 
@@ -80,8 +80,8 @@ def test_a_version_waits_for_a_sweep_and_counts_from_after_it(scene: Scene) -> N
     person.until_it_waits()
     assert sweep.finish() is None
     (entered,) = person.finish()
-    assert isinstance(entered, Entered)
-    status = scene.do(desk.store.read(Standing()))
+    assert isinstance(entered, EntryAccepted)
+    status = scene.do(desk.store.read(StoreStatusQuery()))
     assert status.watermark == plan.end
     assert entered.effective_from >= plan.end
 
@@ -103,11 +103,11 @@ def test_without_a_gate_a_stale_index_claims_what_an_update_has_removed(scene: S
     assert scene.watcher.one("SELECT status FROM occurrences WHERE instant = 150") == "prerun", "and it will run"
 
 
-def _withdrawing(shown: Sequence[OccurrenceRow], _: Sequence[EntryRow]) -> list[Verdict]:
-    return [Verdict(row.ref, VerdictKind.WITHDRAW, 2, "not in version 2") for row in shown]
+def _withdrawing(shown: Sequence[OccurrenceRow], _: Sequence[EntryRow]) -> list[UnstartedDecision]:
+    return [UnstartedDecision(row.ref, VerdictKind.WITHDRAW, 2, "not in version 2") for row in shown]
 
 
-_JUDGE: Judge = _withdrawing
+_JUDGE: UnstartedReconciler = _withdrawing
 
 
 @pytest.mark.spec("R7")
@@ -137,7 +137,7 @@ def test_a_claim_waits_for_an_update_and_creates_nothing_by_what_it_knew(scene: 
     node.until_it_waits()
     person.finish()
     assert node.finish() is Refusal.MOVED
-    assert list(scene.do(desk.store.read(Decided(0, wanted.key.instant + 1)))) == []
+    assert list(scene.do(desk.store.read(DecidedQuery(0, wanted.key.instant + 1)))) == []
 
 
 def test_a_start_waits_for_an_update_and_starts_nothing_by_what_it_knew(scene: Scene) -> None:
@@ -163,7 +163,7 @@ def test_a_plan_waits_for_the_claims_that_are_under_way_and_finds_their_rows(sce
     desk = scene.desk()
     owner, job = scene.do(desk.node()), scene.do(desk.job())
     at = scene.do(desk.now())
-    wanted = Wanted(Key(at, job, Kind.SCHEDULED), 1, at)
+    wanted = ClaimRequest(Key(at, job, Kind.SCHEDULED), 1, at)
     node = scene.session("node", lambda store: store.claim(owner, desk.revision, [wanted]))
     sweep = scene.session("sweep", lambda store: store.begin_sweep(owner, at + HOUR))
     node.until("after get books")
@@ -173,7 +173,7 @@ def test_a_plan_waits_for_the_claims_that_are_under_way_and_finds_their_rows(sce
     assert [one.key for one in claimed] == [wanted.key]
     assert plan is not None
     assert plan.start <= at < plan.end
-    assert list(scene.do(desk.store.read(Decided(plan.start, plan.end)))) == [wanted.key]
+    assert list(scene.do(desk.store.read(DecidedQuery(plan.start, plan.end)))) == [wanted.key]
 
 
 @pytest.mark.spec("R2")
@@ -181,7 +181,7 @@ def test_a_claim_waits_for_a_plan_and_creates_nothing_below_its_end(scene: Scene
     desk = scene.desk()
     owner, job = scene.do(desk.node()), scene.do(desk.job())
     at = scene.do(desk.now())
-    wanted = Wanted(Key(at, job, Kind.SCHEDULED), 1, at)
+    wanted = ClaimRequest(Key(at, job, Kind.SCHEDULED), 1, at)
     node = scene.session("node", lambda store: store.claim(owner, desk.revision, [wanted]))
     sweep = scene.session("sweep", lambda store: store.begin_sweep(owner, at + HOUR))
     sweep.until(THE_END)
@@ -190,7 +190,7 @@ def test_a_claim_waits_for_a_plan_and_creates_nothing_below_its_end(scene: Scene
     assert plan is not None
     assert plan.start <= at < plan.end
     assert node.finish() == []
-    assert list(scene.do(desk.store.read(Decided(plan.start, plan.end)))) == []
+    assert list(scene.do(desk.store.read(DecidedQuery(plan.start, plan.end)))) == []
 
 
 # -- 4b: the gate is a statement of its own --------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from __future__ import annotations
 import pytest
 
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import LimitUse
+from itinerary.model.queries import LimitUseQuery
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Change, Limit, Refusal, Refused, Started, Step, Written
+from itinerary.model.writes import Limit, OwnerWrite, Refusal, Refused, Started, Step, Written
 from tests.integration.protocol import naive
 from tests.integration.protocol.scene import Scene
 from tests.integration.protocol.sessions import THE_END
@@ -52,7 +52,7 @@ def test_a_lowered_limit_of_ours_counts_those_who_hold_it_whatever_it_was_when_t
     starting.until("after lock limits")
     ending.finish()
     assert starting.finish() == [Refused(request.ref, Refusal.LIMITED, "api")]
-    assert list(scene.do(desk.store.read(LimitUse("api")))) == [run.ref for run in runs[1:]]
+    assert list(scene.do(desk.store.read(LimitUseQuery("api")))) == [run.ref for run in runs[1:]]
 
 
 def test_lock_and_count_in_one_statement_counts_too_few(scene: Scene) -> None:
@@ -88,7 +88,7 @@ def test_two_starts_of_ours_cannot_both_have_the_last_share(scene: Scene) -> Non
     (started,) = first.finish()
     assert isinstance(started, Started)
     assert second.finish() == [Refused(requests[1].ref, Refusal.LIMITED, "api")]
-    assert list(scene.do(desk.store.read(LimitUse("api")))) == [started.ref]
+    assert list(scene.do(desk.store.read(LimitUseQuery("api")))) == [started.ref]
 
 
 @pytest.mark.spec("X11")
@@ -96,11 +96,11 @@ def test_a_retry_and_a_start_cannot_both_have_the_last_share(scene: Scene) -> No
     desk = scene.desk()
     node = scene.do(desk.node())
     waiting = scene.do(desk.run(node, scene.do(desk.job("retries")), limits=ONE))
-    given_back = Change(
+    given_back = OwnerWrite(
         waiting.ref, waiting.fence, waiting.sequence + 1, steps=(Step(OccurrenceState.RETRYING),), gives_back=True
     )
     scene.do(desk.store.write(node, [given_back]))
-    again = Change(
+    again = OwnerWrite(
         waiting.ref,
         waiting.fence,
         waiting.sequence + 2,

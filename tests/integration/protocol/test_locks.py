@@ -16,7 +16,7 @@ import pytest
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import NodeNumber
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Cancellation, Change, Refusal, Refused, Started, Written
+from itinerary.model.writes import CancelRequest, OwnerWrite, Refusal, Refused, Started, Written
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import OCCURRENCES, SLOTS
 from tests.contracts.stores.desk import Desk
@@ -52,8 +52,8 @@ def _runs(scene: Scene, desk: Desk, node: NodeNumber, jobs: int) -> list[Started
     return [scene.do(desk.run(node, scene.do(desk.job(f"job {number:02}")))) for number in range(jobs)]
 
 
-def _launch(started: Started, sequence: int) -> Change:
-    return Change(started.ref, started.fence, started.sequence + sequence, steps=())
+def _launch(started: Started, sequence: int) -> OwnerWrite:
+    return OwnerWrite(started.ref, started.fence, started.sequence + sequence, steps=())
 
 
 def test_plain_ends_and_others_of_a_batch_lock_their_slots_in_one_order(scene: Scene) -> None:
@@ -195,7 +195,7 @@ def test_one_that_is_cancelled_while_the_slot_is_being_handed_to_it_keeps_nothin
     scene.do(desk.start(node, waiting, overlap=Overlap.QUEUE))
     end = desk.end(running)
     ending = scene.session("ending", lambda store: store.write(node, [end]))
-    person = scene.session("person", lambda store: store.control(None, [Cancellation(waiting.ref, "anna")]))
+    person = scene.session("person", lambda store: store.control(None, [CancelRequest(waiting.ref, "anna")]))
     ending.until("after lock slots")
     person.until("after lock occurrences")
     person.until_it_waits()

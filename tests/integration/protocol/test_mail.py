@@ -11,9 +11,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from itinerary.model.queries import ByRef
+from itinerary.model.queries import ByRefQuery
 from itinerary.model.rows import OccurrenceRow
-from itinerary.model.writes import Adjustment, Cancellation, Written
+from itinerary.model.writes import AdjustRequest, CancelRequest, Written
 from itinerary.stores.store import EngineStore
 from tests.integration.protocol.scene import Scene
 from tests.integration.protocol.sessions import THE_END
@@ -41,16 +41,16 @@ def test_who_throws_mail_away_waits_for_a_request_that_relies_on_it_and_then_see
     desk = scene.desk()
     owner, job = scene.do(desk.node()), scene.do(desk.job())
     claimed = scene.do(desk.due(owner, job))
-    assert scene.do(desk.store.control(None, [Adjustment(claimed.ref, "{}")])) == [Written(claimed.ref)]
+    assert scene.do(desk.store.control(None, [AdjustRequest(claimed.ref, "{}")])) == [Written(claimed.ref)]
     scene.do(desk.started(owner, replace(claimed, adjustments=1)))
     assert scene.do(desk.store.beat(owner)).mail == (claimed.ref,)
 
     async def throw_away_and_look(store: EngineStore) -> OccurrenceRow:
         beat = await store.beat(owner, [claimed.ref])
         assert beat.mail == ()
-        return (await store.read(ByRef((claimed.ref,))))[claimed.ref]
+        return (await store.read(ByRefQuery((claimed.ref,))))[claimed.ref]
 
-    person = scene.session("person", lambda store: store.control(None, [Cancellation(claimed.ref, "anna")]))
+    person = scene.session("person", lambda store: store.control(None, [CancelRequest(claimed.ref, "anna")]))
     node = scene.session("node", throw_away_and_look)
     person.until(THE_END)
     node.until_it_waits()

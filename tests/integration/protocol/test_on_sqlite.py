@@ -28,11 +28,11 @@ import pytest
 from itinerary.errors import StoreBusy
 from itinerary.model.events import NewEvent
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Events, LimitUse, Standing
+from itinerary.model.queries import EventsQuery, LimitUseQuery, StoreStatusQuery
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepStep
-from itinerary.model.timeline import Entered
-from itinerary.model.writes import Intervention, Limit, Refusal, Refused, Started, Written
+from itinerary.model.timeline import EntryAccepted
+from itinerary.model.writes import Limit, Refusal, Refused, Started, TakeoverWrite, Written
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import SLOTS
@@ -189,9 +189,9 @@ def test_a_sweep_of_ours_has_to_read_the_version_that_was_being_made(file: File)
     step = SweepStep(fence=plan.fence, step=1, cursor="", is_last=True)
     person = file.first(lambda store: store.amend([update()]))
     (entered,), swept = file.then(person, lambda store: store.advance_sweep(node, desk.revision, step))
-    assert isinstance(entered, Entered)
+    assert isinstance(entered, EntryAccepted)
     assert swept is Refusal.MOVED
-    assert file.do(desk.store.read(Standing())).watermark == plan.start
+    assert file.do(desk.store.read(StoreStatusQuery())).watermark == plan.start
 
 
 @pytest.mark.spec("N1")
@@ -219,7 +219,7 @@ def test_two_engines_on_one_file_cannot_both_have_the_last_share(file: File) -> 
     (started,), refused = file.then(first, lambda store: store.start(node, desk.revision, requests[1:], 0))
     assert isinstance(started, Started)
     assert refused == [Refused(requests[1].ref, Refusal.LIMITED, "api")]
-    assert list(file.do(desk.store.read(LimitUse("api")))) == [started.ref]
+    assert list(file.do(desk.store.read(LimitUseQuery("api")))) == [started.ref]
 
 
 @pytest.mark.spec("X6", "queue")
@@ -255,7 +255,7 @@ def test_the_late_result_of_a_reaped_run_of_ours_is_refused(file: File) -> None:
     mine, others, job = file.do(desk.node()), file.do(desk.node()), file.do(desk.job())
     reaped = file.do(desk.run(mine, job))
     end = desk.end(reaped)
-    stale = Intervention(reaped.ref, reaped.fence, OccurrenceState.FAILED_STALE, "over its time")
+    stale = TakeoverWrite(reaped.ref, reaped.fence, OccurrenceState.FAILED_STALE, "over its time")
     reaper = file.first(lambda store: store.intervene(others, [stale]))
     written, (refused,) = file.then(reaper, lambda store: store.write(mine, [end]))
     assert written == [Written(reaped.ref)]
@@ -274,4 +274,4 @@ def test_an_append_of_ours_after_a_takeover_is_refused(file: File) -> None:
     (taken,), answer = file.then(taking, lambda store: store.append("bookings", "hotel", [event], lease))
     assert taken.fence == lease.fence + 1
     assert answer is Refusal.LOST
-    assert list(file.do(desk.store.read(Events("bookings")))) == []
+    assert list(file.do(desk.store.read(EventsQuery("bookings")))) == []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from itinerary.model.events import NewEvent
-from itinerary.model.queries import Events
+from itinerary.model.queries import EventsQuery
 from itinerary.model.writes import Refusal
 from tests.contracts.stores.desk import HOUR
 from tests.integration.protocol import naive
@@ -49,7 +49,7 @@ def test_a_takeover_of_ours_waits_for_an_append_and_has_seen_it(scene: Scene) ->
     assert old.finish() == [1]
     (taken,) = new.finish()
     assert (taken.holder, taken.fence) == (second, lease.fence + 1)
-    assert len(scene.do(desk.store.read(Events("bookings")))) == 1
+    assert len(scene.do(desk.store.read(EventsQuery("bookings")))) == 1
     assert scene.do(desk.store.append("bookings", "hotel", [_event("b")], lease)) is Refusal.LOST
 
 
@@ -64,7 +64,7 @@ def test_an_append_of_ours_waits_for_a_takeover_and_is_refused(scene: Scene) -> 
     old.until_it_waits()
     (taken,) = new.finish()
     assert old.finish() is Refusal.LOST
-    assert list(scene.do(desk.store.read(Events("bookings")))) == []
+    assert list(scene.do(desk.store.read(EventsQuery("bookings")))) == []
     assert scene.do(desk.store.append("bookings", "hotel", [_event("a")], taken)) == [1]
 
 
@@ -91,9 +91,9 @@ def test_our_numbers_are_committed_in_order_across_partitions(scene: Scene) -> N
     quick = scene.session("quick", lambda store: store.append("bookings", "b", [_event("two")]))
     slow.until("after lock streams")
     quick.until_it_waits()
-    assert len(scene.do(desk.store.read(Events("bookings")))) == 1, "3 cannot be seen before 2"
+    assert len(scene.do(desk.store.read(EventsQuery("bookings")))) == 1, "3 cannot be seen before 2"
     assert (slow.finish(), quick.finish()) == ([2], [3])
-    assert [event.sequence for event in scene.do(desk.store.read(Events("bookings")))] == [1, 2, 3]
+    assert [event.sequence for event in scene.do(desk.store.read(EventsQuery("bookings")))] == [1, 2, 3]
 
 
 @pytest.mark.spec("E1")
@@ -120,7 +120,7 @@ def test_an_append_repeated_while_the_first_is_being_committed_gets_its_number(s
     assert first.finish() == [1]
     assert second.finish() == [1, 2]
     assert elsewhere.finish() == [1]
-    assert [event.sequence for event in scene.do(desk.store.read(Events("bookings")))] == [1, 2]
+    assert [event.sequence for event in scene.do(desk.store.read(EventsQuery("bookings")))] == [1, 2]
 
 
 # -- and where a record lives ------------------------------------------------------------------------------------------
@@ -137,4 +137,4 @@ def test_of_two_that_create_a_record_in_different_partitions_at_once_the_second_
     slow.until("after lock streams")
     quick.until_it_waits()
     assert (slow.finish(), quick.finish()) == ([2], Refusal.ELSEWHERE)
-    assert {event.partition for event in scene.do(desk.store.read(Events("bookings")))} == {"a"}
+    assert {event.partition for event in scene.do(desk.store.read(EventsQuery("bookings")))} == {"a"}

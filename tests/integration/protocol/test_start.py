@@ -16,7 +16,7 @@ import pytest
 
 from itinerary.model.policies import Overlap
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Intervention, Refusal, Refused, Started, Written
+from itinerary.model.writes import Refusal, Refused, Started, TakeoverWrite, Written
 from tests.integration.protocol import naive
 from tests.integration.protocol.scene import Scene, update
 from tests.integration.protocol.sessions import THE_END
@@ -65,7 +65,7 @@ def test_our_start_waits_for_a_takeover_and_takes_nothing(scene: Scene, way: Way
     mine, others, job = scene.do(desk.node()), scene.do(desk.node()), scene.do(desk.job())
     claimed = scene.do(desk.due(mine, job))
     request = desk.request(claimed)
-    steal = Intervention(claimed.ref, claimed.fence, None, "its node is dead", owner=others)
+    steal = TakeoverWrite(claimed.ref, claimed.fence, None, "its node is dead", owner=others)
     thief = scene.session("thief", lambda store: store.intervene(others, [steal]))
     owner = scene.session("owner", lambda store: store.start(mine, desk.revision, [request], 0))
     thief.until(THE_END)
@@ -203,7 +203,7 @@ def test_the_late_result_of_a_reaped_run_leaves_its_successors_slot_alone(scene:
     mine, others, job = scene.do(desk.node()), scene.do(desk.node()), scene.do(desk.job())
     reaped = scene.do(desk.run(mine, job))
     end = desk.end(reaped)
-    stale = Intervention(reaped.ref, reaped.fence, OccurrenceState.FAILED_STALE, "over its time")
+    stale = TakeoverWrite(reaped.ref, reaped.fence, OccurrenceState.FAILED_STALE, "over its time")
     frozen = scene.session("frozen", lambda store: store.write(mine, [end]))
     reaper = scene.session("reaper", lambda store: store.intervene(others, [stale]))
     reaper.until(THE_END)
@@ -224,7 +224,7 @@ def test_a_result_that_comes_when_its_successor_runs_leaves_the_slot_alone(scene
     end = desk.end(reaped)
     frozen = scene.session("frozen", lambda store: store.write(mine, [end]))
     frozen.until("before lock occurrences")
-    stale = Intervention(reaped.ref, reaped.fence, OccurrenceState.FAILED_STALE, "over its time")
+    stale = TakeoverWrite(reaped.ref, reaped.fence, OccurrenceState.FAILED_STALE, "over its time")
     scene.do(desk.store.intervene(others, [stale]))
     successor = scene.do(desk.run(others, job))
     (refused,) = frozen.finish()

@@ -17,7 +17,7 @@ import time
 
 from itinerary import Itinerary
 from itinerary.errors import NodeError
-from itinerary.records import Batch
+from itinerary.records import RecordBatch
 from itinerary.stores import memory  # noqa: F401 - imported before the fork
 
 HANDLERS = 64
@@ -39,7 +39,7 @@ def node() -> int:
     is_at_work = threading.Event()
 
     @desk.handler
-    def work(batch: Batch) -> None:
+    def work(batch: RecordBatch) -> None:
         is_at_work.set()
         time.sleep(0.001 * (len(batch.id) % 3))
 

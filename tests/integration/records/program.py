@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 from itinerary import Itinerary
-from itinerary.records import Batch, Record
+from itinerary.records import Record, RecordBatch
 
 url, path, *settings = sys.argv[1:]
 name, lease, heartbeat = settings or ("mortal", "1s", "5s")
@@ -29,7 +29,7 @@ desk = app.records(
 
 
 @desk.handler
-def work(batch: Batch) -> None:
+def work(batch: RecordBatch) -> None:
     for record in batch:
         os.write(seen, f"{record.id} {record.times_queued} {batch.attempt}\n".encode())
 

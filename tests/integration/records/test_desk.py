@@ -15,8 +15,8 @@ import pytest
 from itinerary import Itinerary
 from itinerary.errors import ConfigError, NodeError, RecordError
 from itinerary.model import OccurrenceState
-from itinerary.model.queries import History, JobsByName, Partitions
-from itinerary.records import Batch, Event, Record, RecordDesk
+from itinerary.model.queries import HistoryQuery, JobsByNameQuery, PartitionsQuery
+from itinerary.records import Event, Record, RecordBatch, RecordScheduler
 from itinerary.stores import open_store
 from tests.integration.api.conftest import run
 from tests.unit.runtime.world import Log
@@ -34,7 +34,7 @@ def make_app(store: str) -> Callable[[], Itinerary]:
     return lambda: Itinerary(store=store, name="here", kill_grace="200ms", shutdown_grace_period="5s")
 
 
-def folio(app: Itinerary, **settings: Any) -> RecordDesk:
+def folio(app: Itinerary, **settings: Any) -> RecordScheduler:
     options: Any = {"enable_early_morning_skip": False, "startup_delay": 0, **settings}
     return app.records("folio", partition_by="hotel", timezone=ZONES.__getitem__, **options)
 
@@ -43,10 +43,10 @@ def folio(app: Itinerary, **settings: Any) -> RecordDesk:
 @pytest.mark.spec("E10")
 def test_records_go_through_a_desk_of_a_program_and_its_log_tells_of_it(make_app: Callable[[], Itinerary]) -> None:
     app = make_app()
-    desk, seen = folio(app), list[Batch]()
+    desk, seen = folio(app), list[RecordBatch]()
 
     @desk.handler
-    async def work(batch: Batch) -> None:
+    async def work(batch: RecordBatch) -> None:
         seen.append(batch)
 
     @desk.verification("email")
@@ -106,7 +106,7 @@ def test_the_three_cycles_are_jobs_with_history_and_the_desk_works_without_being
     is_handled = threading.Event()
 
     @desk.handler
-    def work(batch: Batch) -> None:
+    def work(batch: RecordBatch) -> None:
         handled.extend(record.id for record in batch)
         if len(handled) == 2:
             is_handled.set()
@@ -127,11 +127,11 @@ def test_the_three_cycles_are_jobs_with_history_and_the_desk_works_without_being
 def test_a_stop_of_scheduling_survives_a_restart_and_a_start_ends_it(make_app: Callable[[], Itinerary]) -> None:
     handled, is_handled = list[str](), threading.Event()
 
-    def declared(app: Itinerary) -> RecordDesk:
+    def declared(app: Itinerary) -> RecordScheduler:
         desk = folio(app, schedule_interval="1s", callback_check_interval="1s", verification_check_interval="1s")
 
         @desk.handler
-        def work(batch: Batch) -> None:
+        def work(batch: RecordBatch) -> None:
             handled.extend(record.id for record in batch)
             is_handled.set()
 
@@ -169,7 +169,7 @@ def test_a_node_that_ends_waits_for_its_handlers_and_gives_its_partitions_back(
     desk, ended, begun = folio(app), list[str](), asyncio.Event()
 
     @desk.handler
-    async def work(batch: Batch) -> None:
+    async def work(batch: RecordBatch) -> None:
         begun.set()
         await asyncio.sleep(0.5)
         ended.append(batch.id)
@@ -181,7 +181,7 @@ def test_a_node_that_ends_waits_for_its_handlers_and_gives_its_partitions_back(
             await begun.wait()
         assert ended == ["1"]
         async with open_store(store) as opened:
-            (row,) = await opened.read(Partitions("folio"))
+            (row,) = await opened.read(PartitionsQuery("folio"))
             assert row.holder is None
 
     run(program())
@@ -235,7 +235,7 @@ def test_a_cycle_can_be_triggered_like_any_job_and_its_pause_holds_pickups_back(
     handled, is_handled = list[str](), threading.Event()
 
     @desk.handler
-    def work(batch: Batch) -> None:
+    def work(batch: RecordBatch) -> None:
         handled.extend(record.id for record in batch)
         is_handled.set()
 
@@ -260,9 +260,9 @@ def test_a_cycle_can_be_triggered_like_any_job_and_its_pause_holds_pickups_back(
 async def _skipped_after(store: str, name: str, count: int) -> int:
     """Wait until more than so many instants of a job have been skipped, and say how many were."""
     async with open_store(store) as opened:
-        job = (await opened.read(JobsByName((name,))))[name].number
+        job = (await opened.read(JobsByNameQuery((name,))))[name].number
         while True:
-            rows = (await opened.read(History(job, limit=100))).rows
+            rows = (await opened.read(HistoryQuery(job, limit=100))).rows
             skipped = sum(row.status is OccurrenceState.SKIPPED for row in rows)
             if skipped > count:
                 return skipped
@@ -277,7 +277,7 @@ def test_a_node_that_lacks_a_desk_leaves_its_cycles_to_others(make_app: Callable
     is_handled = threading.Event()
 
     @desk.handler
-    def work(_: Batch) -> None:
+    def work(_: RecordBatch) -> None:
         is_handled.set()
 
     async def program() -> None:
@@ -286,8 +286,8 @@ def test_a_node_that_lacks_a_desk_leaves_its_cycles_to_others(make_app: Callable
             assert await asyncio.to_thread(is_handled.wait, 30)
             await asyncio.sleep(3)
         async with open_store(store) as opened:
-            job = (await opened.read(JobsByName(("folio.callbacks",))))["folio.callbacks"]
-            page = await opened.read(History(job.number))
+            job = (await opened.read(JobsByNameQuery(("folio.callbacks",))))["folio.callbacks"]
+            page = await opened.read(HistoryQuery(job.number))
             assert {row.status for row in page.rows} <= {"completed", "cancelled", "skipped"}, "none has failed"
 
     run(program())
@@ -301,12 +301,12 @@ def test_a_handler_that_tries_to_end_the_program_only_brings_its_batch_back(
     app = make_app()
     desk, attempts = folio(app), list[int]()
 
-    def work(batch: Batch) -> None:
+    def work(batch: RecordBatch) -> None:
         attempts.append(batch.attempt)
         if batch.attempt == 1:
             sys.exit("enough")
 
-    async def work_on_the_loop(batch: Batch) -> None:
+    async def work_on_the_loop(batch: RecordBatch) -> None:
         work(batch)
 
     desk.handler(work if kind == "plain" else work_on_the_loop)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from itinerary.model.queries import Events
+from itinerary.model.queries import EventsQuery
 from itinerary.model.rows import EventRow
 from itinerary.records.event_types import produced, read_fields
 from itinerary.stores import open_store
@@ -46,7 +46,7 @@ async def say(url: str, turn: int) -> None:
 
 async def log_of(url: str) -> list[EventRow]:
     async with open_store(url) as store:
-        return list(await store.read(Events("folio", limit=1_000_000)))
+        return list(await store.read(EventsQuery("folio", limit=1_000_000)))
 
 
 def is_settled(rows: list[EventRow]) -> bool:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pytest
 
-from itinerary.model.queries import Events, Nodes, Partitions, Query, Standing
+from itinerary.model.queries import EventsQuery, NodesQuery, PartitionsQuery, Query, StoreStatusQuery
 from itinerary.model.rows import EventRow, PartitionRow
 from itinerary.records.event_types import produced
 from itinerary.schedules.durations import SECOND
@@ -54,12 +54,12 @@ class Log:
         asyncio.run(say())
 
     def events(self, kind: str) -> list[EventRow]:
-        return [row for row in self.read(Events("folio", limit=1_000_000)) if row.kind == kind]
+        return [row for row in self.read(EventsQuery("folio", limit=1_000_000)) if row.kind == kind]
 
     def held(self) -> list[PartitionRow]:
         """The partitions that somebody holds now."""
-        now = self.read(Standing()).now
-        return [row for row in self.read(Partitions("folio")) if row.holder is not None and row.lease_until > now]
+        now = self.read(StoreStatusQuery()).now
+        return [row for row in self.read(PartitionsQuery("folio")) if row.holder is not None and row.lease_until > now]
 
     def shares(self) -> Counter[int]:
         return Counter(row.holder for row in self.held() if row.holder is not None)
@@ -71,7 +71,7 @@ class Log:
         return {row.partition: row.at for row in rows}
 
     def number(self, name: str) -> int:
-        (found,) = [node.number for node in self.read(Nodes()) if node.name == name]
+        (found,) = [node.number for node in self.read(NodesQuery()) if node.name == name]
         return found
 
 
@@ -102,7 +102,7 @@ def test_three_processes_share_three_hundred_partitions_and_take_over_from_who_i
         anna = log.number("anna")
         abandoned = {row.partition: row.lease_until for row in log.held() if row.holder == anna}
         os.kill(nodes["anna"].pid, signal.SIGKILL)
-        killed_at = log.read(Standing()).now
+        killed_at = log.read(StoreStatusQuery()).now
         log.create("second", abandoned)
         until(lambda: len(log.queued("second")) == len(abandoned), "what the killed one held is not served")
         took = max(log.queued("second").values()) - killed_at
@@ -111,7 +111,7 @@ def test_three_processes_share_three_hundred_partitions_and_take_over_from_who_i
 
         berta = log.number("berta")
         os.kill(nodes["berta"].pid, signal.SIGSTOP)
-        frozen = {row.partition: row.fence for row in log.read(Partitions("folio")) if row.holder == berta}
+        frozen = {row.partition: row.fence for row in log.read(PartitionsQuery("folio")) if row.holder == berta}
         log.create("third", frozen)
         until(lambda: len(log.queued("third")) == len(frozen), "what the frozen one held is not served")
         os.kill(nodes["berta"].pid, signal.SIGCONT)

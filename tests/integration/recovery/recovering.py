@@ -18,7 +18,7 @@ import structlog
 from itinerary.core.recovery import sweep as sweeping
 from itinerary.executors import Registry
 from itinerary.executors.coroutines import CoroutineExecutor
-from itinerary.model.queries import Standing
+from itinerary.model.queries import StoreStatusQuery
 from itinerary.model.rows import NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.sweeps import SweepPlan, SweepStep
@@ -69,7 +69,7 @@ async def _recover(url: str, step: int, *, is_written: bool, until: int) -> None
         )
         await node.start()
         running = asyncio.create_task(node.run())
-        while (await store.read(Standing())).watermark < until * SECOND:  # noqa: ASYNC110 - the store decides
+        while (await store.read(StoreStatusQuery())).watermark < until * SECOND:  # noqa: ASYNC110 - the store decides
             await asyncio.sleep(0.05)
         node.shut_down()
         await running

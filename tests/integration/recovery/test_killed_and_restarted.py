@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import itinerary
-from itinerary.model.queries import Detail, Details, Nodes, Standing, Status
+from itinerary.model.queries import Detail, DetailsQuery, NodesQuery, Status, StoreStatusQuery
 from itinerary.model.rows import NodeRow, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules.durations import SECOND
@@ -69,14 +69,14 @@ class Story:
     def detail(self, row: OccurrenceRow) -> Detail:
         async def read() -> Detail:
             async with open_store(self.url) as store:
-                return (await store.read(Details((row.ref,))))[0]
+                return (await store.read(DetailsQuery((row.ref,))))[0]
 
         return asyncio.run(read())
 
     def nodes(self) -> list[NodeRow]:
         async def read() -> list[NodeRow]:
             async with open_store(self.url) as store:
-                return sorted(await store.read(Nodes()), key=lambda node: node.number)
+                return sorted(await store.read(NodesQuery()), key=lambda node: node.number)
 
         return asyncio.run(read())
 
@@ -86,7 +86,7 @@ class Story:
     def status(self) -> Status:
         async def read() -> Status:
             async with open_store(self.url) as store:
-                return await store.read(Standing())
+                return await store.read(StoreStatusQuery())
 
         return asyncio.run(read())
 

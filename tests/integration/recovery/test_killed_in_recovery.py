@@ -26,7 +26,7 @@ from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Recovery
 from itinerary.model.rows import EntryKind, OccurrenceRow
 from itinerary.model.states import OccurrenceState
-from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.schedules import Schedule, cron, every
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import open_store
@@ -55,12 +55,12 @@ def jobs(began_at: int) -> dict[str, tuple[Schedule, Recovery]]:
     return found
 
 
-def entry(name: str, schedule: Schedule, strategy: Recovery) -> NewEntry:
+def entry(name: str, schedule: Schedule, strategy: Recovery) -> TimelineEntryRequest:
     run = {"python": "tests.integration.recovery.recovering:noop"}
     task = Task(id=task_id(job_id(name), "main"), name="main", order=0, definition=run)
     overrides = Overrides(recovery=RecoveryPolicy(strategy))
     body = to_json(Definition(schedule=schedule.to_json(), tasks=(task,), overrides=overrides)).decode()
-    return NewEntry(job=name, kind=EntryKind.VERSION, request="first", by="test", from_version=0, body=body)
+    return TimelineEntryRequest(job=name, kind=EntryKind.VERSION, request="first", by="test", from_version=0, body=body)
 
 
 async def go_down(url: str, began_at: int) -> None:
@@ -74,7 +74,7 @@ async def go_down(url: str, began_at: int) -> None:
 
     async with open_store(url) as store:
         for entered in await store.amend([entry(name, *what) for name, what in jobs(began_at).items()]):
-            assert isinstance(entered, Entered)
+            assert isinstance(entered, EntryAccepted)
         await store._engine.write(set_back)
 
 

@@ -20,12 +20,12 @@ from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Active, Detail, Details, History, JobsByName, Standing
+from itinerary.model.queries import ActiveQuery, Detail, DetailsQuery, HistoryQuery, JobsByNameQuery, StoreStatusQuery
 from itinerary.model.rows import EntryKind, OccurrenceRow
 from itinerary.model.settings import Settings
-from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.ports import Store
-from itinerary.runtime.node import Ended, Node
+from itinerary.runtime.node import Node, NodeResult
 from itinerary.schedules import every, once
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.urls import open_store
@@ -45,7 +45,7 @@ class Scene:
     def __init__(self, store: Store, flag: Path, log: Log) -> None:
         self.store, self.flag, self.log = store, flag, log
         self.registry = Registry([hostile.MODULE])
-        self._entries: list[NewEntry] = []
+        self._entries: list[TimelineEntryRequest] = []
 
     # -- jobs --------------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class Scene:
             schedule=schedule.to_json(), tasks=(task,), overrides=overrides, on_start=named, on_complete=named
         )
         self._entries.append(
-            NewEntry(
+            TimelineEntryRequest(
                 job=name,
                 kind=EntryKind.VERSION,
                 request=name,
@@ -80,20 +80,20 @@ class Scene:
         """All of them, and the one that ticks, at once."""
         self.job(TICK, "tick", every("1s"), Overrides(overlap=Overlap.ALLOW))
         for entered in await self.store.amend(self._entries):
-            assert isinstance(entered, Entered)
+            assert isinstance(entered, EntryAccepted)
 
     async def soon(self, seconds: int = 2) -> Any:
         """Once, so many seconds from now."""
-        now = (await self.store.read(Standing())).now
+        now = (await self.store.read(StoreStatusQuery())).now
         return once(datetime.fromtimestamp(now // SECOND + seconds, UTC))
 
     # -- what came of it ---------------------------------------------------------------------------------------------
 
     async def rows(self, name: str) -> list[OccurrenceRow]:
         """All of a job's occurrences whose time has come, by instant."""
-        job = (await self.store.read(JobsByName((name,))))[name].number
-        now = (await self.store.read(Standing())).now
-        found = [*(await self.store.read(History(job))).rows, *await self.store.read(Active(job))]
+        job = (await self.store.read(JobsByNameQuery((name,))))[name].number
+        now = (await self.store.read(StoreStatusQuery())).now
+        found = [*(await self.store.read(HistoryQuery(job))).rows, *await self.store.read(ActiveQuery(job))]
         return sorted((row for row in found if row.due_at <= now), key=lambda row: row.key)
 
     async def the_one(self, name: str) -> OccurrenceRow | None:
@@ -104,7 +104,7 @@ class Scene:
     async def detail(self, name: str) -> Detail:
         row = await self.the_one(name)
         assert row is not None
-        (detail,) = await self.store.read(Details((row.ref,)))
+        (detail,) = await self.store.read(DetailsQuery((row.ref,)))
         return detail
 
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
@@ -152,7 +152,7 @@ async def on_stage(scene: Scene, **settings: Any) -> AsyncIterator[Node]:
         blocked_for=coroutines.blocked_for,
     )
     await node.start()
-    run: asyncio.Task[Ended] = asyncio.create_task(node.run())
+    run: asyncio.Task[NodeResult] = asyncio.create_task(node.run())
     try:
         yield node
     finally:
@@ -160,7 +160,7 @@ async def on_stage(scene: Scene, **settings: Any) -> AsyncIterator[Node]:
         node.shut_down("the story is over")
         async with asyncio.timeout(PATIENCE):
             ended = await run
-    assert ended == Ended(0, None)
+    assert ended == NodeResult(0, None)
     assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
     for thread in set(threading.enumerate()) - before:
         if thread.name.startswith("itinerary"):

@@ -15,7 +15,7 @@ from itinerary.model.overrides import Overrides
 from itinerary.model.queries import Detail
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.writes import Cancellation
+from itinerary.model.writes import CancelRequest
 from tests.integration.runtime.scene import TICK, Scene, is_alive, on_stage, playing
 from tests.unit.runtime.world import Log
 
@@ -80,7 +80,7 @@ async def _cancelled_when_it_has_children(scene: Scene) -> list[int]:
     await scene.until(are_there)
     row = await scene.the_one("forks children")
     assert row is not None
-    await scene.store.control(None, [Cancellation(row.ref, "anna: too many children")])
+    await scene.store.control(None, [CancelRequest(row.ref, "anna: too many children")])
     return pids()
 
 

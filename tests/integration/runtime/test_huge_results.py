@@ -16,7 +16,7 @@ import pytest
 from itinerary.executors.outcomes import ERROR_MAX
 from itinerary.executors.output import OUTPUT_MAX
 from itinerary.model.overrides import Overrides
-from itinerary.model.queries import Detail, Nodes
+from itinerary.model.queries import Detail, NodesQuery
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from tests.integration.runtime import hostile
@@ -64,10 +64,10 @@ async def story(tmp_path: Path) -> Aftermath:
             await scene.ended(*names)
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
-            beats = (await scene.store.read(Nodes()))[0].counter
+            beats = (await scene.store.read(NodesQuery()))[0].counter
 
             async def beats_on() -> bool:
-                return (await scene.store.read(Nodes()))[0].counter > beats
+                return (await scene.store.read(NodesQuery()))[0].counter > beats
 
             await scene.until(beats_on)
             details = {name: await scene.detail(name) for name in names}

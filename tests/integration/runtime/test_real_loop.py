@@ -12,7 +12,7 @@ from blockbuster import BlockingError, blockbuster_ctx
 import itinerary
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Nodes
+from itinerary.model.queries import NodesQuery
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
@@ -66,7 +66,7 @@ def test_a_restart_on_the_same_file_loses_nothing_and_runs_nothing_twice(tmp_pat
                 scene.flag.touch()
                 async with on_stage(scene):
                     await scene.until(partial(completed, scene, TICK, runs))
-            nodes = await scene.store.read(Nodes())
+            nodes = await scene.store.read(NodesQuery())
             assert len(nodes) == 2
             assert all(node.left_at is not None for node in nodes)
             rows = await scene.rows(TICK)

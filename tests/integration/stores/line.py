@@ -40,7 +40,7 @@ class Line:
     def say(self, **what: Any) -> None:
         self._end.sendall(json.dumps(what).encode() + b"\n")
 
-    def hear(self) -> Any:
+    def handle(self) -> Any:
         """What the watcher says; waits for it."""
         return json.loads(self._file.readline())
 

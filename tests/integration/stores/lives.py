@@ -21,22 +21,22 @@ from itinerary.errors import StoreError
 from itinerary.model.events import NewEvent
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Active, JobsByName, Standing
+from itinerary.model.queries import ActiveQuery, JobsByNameQuery, StoreStatusQuery
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, OccurrenceRow, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.model.writes import (
-    Cancellation,
-    Change,
+    CancelRequest,
     Claimed,
-    Intervention,
+    ClaimRequest,
     Limit,
+    OwnerWrite,
     Refusal,
     Refused,
-    Start,
     Started,
+    StartRequest,
     Step,
-    Wanted,
+    TakeoverWrite,
     Written,
 )
 from itinerary.schedules.durations import SECOND
@@ -98,9 +98,9 @@ class _Lane:
     async def _register(self) -> None:
         """Register the jobs, or give each a new version, and change a calendar with them."""
         names = tuple(f"lane {self.number} {kind}" for kind in KINDS)
-        known = await self.store.read(JobsByName(names))
+        known = await self.store.read(JobsByNameQuery(names))
         entries = [
-            NewEntry(
+            TimelineEntryRequest(
                 job=name,
                 kind=EntryKind.VERSION,
                 request=f"life {self.life} from {known[name].version if name in known else 0}",
@@ -111,22 +111,24 @@ class _Lane:
             for name in names
         ]
         request = f"lane {self.number} {entries[0].request}"
-        entries.append(NewEntry(job="", kind=EntryKind.CALENDAR, request=request, by="test", subject="x", body="[]"))
+        entries.append(
+            TimelineEntryRequest(job="", kind=EntryKind.CALENDAR, request=request, by="test", subject="x", body="[]")
+        )
         traces = [f"entry {entry.job} {entry.request}" for entry in entries]
         answers = await self.line.ask(traces, lambda: self.store.amend(entries), _revision)
         for kind, answer in zip(KINDS, answers, strict=False):
-            assert isinstance(answer, Entered), answer
+            assert isinstance(answer, EntryAccepted), answer
             self.jobs[kind] = answer.job
             self.revision = answer.revision
 
     async def _rescue(self) -> None:
         """Take what lives before this one have left behind, and end it."""
         for job in self.jobs.values():
-            left = await self.store.read(Active(job))
+            left = await self.store.read(ActiveQuery(job))
             if not left:
                 continue
             traces = [f"fence {row.ref} {row.fence + 1}" for row in left]
-            ends = [Intervention(row.ref, row.fence, _end_of(row), "its node is dead") for row in left]
+            ends = [TakeoverWrite(row.ref, row.fence, _end_of(row), "its node is dead") for row in left]
             answers = await self.line.ask(traces, partial(self.store.intervene, self.node, ends))
             assert all(isinstance(answer, Written) for answer in answers), answers
 
@@ -158,9 +160,9 @@ class _Lane:
         for job in jobs:
             self._instants += 1
             instant = _EPOCH + ((self.life * 1_000 + self._instants) * _LANES + self.number) * SECOND
-            wanted.append(Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant))
+            wanted.append(ClaimRequest(Key(instant, job, Kind.SCHEDULED), 1, instant))
         last = wanted[-1].key
-        wanted[-1] = Wanted(last._replace(instant=last.instant + _FUTURE), 1, last.instant + _FUTURE)
+        wanted[-1] = ClaimRequest(last._replace(instant=last.instant + _FUTURE), 1, last.instant + _FUTURE)
         traces = [f"occurrence {item.key.instant} {item.key.job}" for item in wanted]
 
         def found(answer: list[Claimed] | Refusal) -> list[str] | None:
@@ -185,7 +187,9 @@ class _Lane:
             limits = (Limit(f"limit {self.number}", 1),) if kind == "allow" else ()
             tasks, attempts = _first(one.ref, sequence)
             starts.append(
-                Start(one.ref, fence, 0, '{"x":1}', _HOUR, KINDS[kind], limits=limits, tasks=tasks, attempts=attempts)
+                StartRequest(
+                    one.ref, fence, 0, '{"x":1}', _HOUR, KINDS[kind], limits=limits, tasks=tasks, attempts=attempts
+                )
             )
         traces = [f"write {one.ref} {sequence}" for one in claimed]
 
@@ -200,13 +204,13 @@ class _Lane:
             if not _is_moved(answers):
                 return answers
 
-    async def _write(self, changes: Sequence[Change], *more: str) -> None:
+    async def _write(self, changes: Sequence[OwnerWrite], *more: str) -> None:
         traces = [f"write {change.ref} {change.sequence}" for change in changes]
         answers = await self.line.ask([*traces, *more], lambda: self.store.write(self.node, changes))
         assert all(isinstance(answer, Written) for answer in answers), answers
 
     async def _cancel(self, claimed: Claimed) -> None:
-        request = Cancellation(claimed.ref, "test: not needed")
+        request = CancelRequest(claimed.ref, "test: not needed")
         await self.line.ask([f"write {claimed.ref} 1"], lambda: self.store.control(None, [request]))
 
     async def _tell_of(self, number: int) -> None:
@@ -219,7 +223,7 @@ class _Lane:
         )
 
     async def _read_on(self) -> None:
-        self.revision = (await self.store.read(Standing())).revision
+        self.revision = (await self.store.read(StoreStatusQuery())).revision
 
 
 def _is_moved(answers: Sequence[object]) -> bool:
@@ -232,7 +236,7 @@ def _numbers(answer: list[int] | Refusal) -> list[int]:
 
 
 def _revision(answers: Sequence[object]) -> list[str]:
-    return [f"revision {answer.revision}" for answer in answers if isinstance(answer, Entered)]
+    return [f"revision {answer.revision}" for answer in answers if isinstance(answer, EntryAccepted)]
 
 
 def _end_of(row: OccurrenceRow) -> OccurrenceState:
@@ -244,9 +248,9 @@ def _first(ref: Ref, sequence: int) -> tuple[tuple[TaskRow, ...], tuple[AttemptR
     return (task,), (AttemptRow(ref, 0, 1, TaskState.RUNNING, 1, output=str(sequence)),)
 
 
-def _retried(ref: Ref, fence: int, sequence: int) -> Change:
+def _retried(ref: Ref, fence: int, sequence: int) -> OwnerWrite:
     said = str(sequence)
-    return Change(
+    return OwnerWrite(
         ref,
         fence,
         sequence,
@@ -258,10 +262,10 @@ def _retried(ref: Ref, fence: int, sequence: int) -> Change:
     )
 
 
-def _ended(ref: Ref, fence: int, sequence: int) -> Change:
+def _ended(ref: Ref, fence: int, sequence: int) -> OwnerWrite:
     said = str(sequence)
     number = 2 if sequence == 3 else 1
-    return Change(
+    return OwnerWrite(
         ref,
         fence,
         sequence,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from itinerary.errors import StoreError, TransactionError
 from itinerary.model.rows import AttemptRow, JobNumber, NodeNumber, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.writes import Change, Claimed, Refused, Started, Step
+from itinerary.model.writes import Claimed, OwnerWrite, Refused, Started, Step
 from itinerary.stores import open_store
 from itinerary.stores.engine import Work
 from itinerary.stores.store import EngineStore
@@ -31,7 +31,7 @@ async def racing(
     """One of several processes that want the same occurrences."""
     async with open_store(url) as store:
         line.say(ready=True)
-        line.hear()
+        line.handle()
         line.say(won=await race(store, node, wanted_in(round_number, job, count), dice(seed)))
 
 
@@ -47,9 +47,9 @@ async def opening(url: str, line: Line) -> None:
 # -- a task's own transaction (D6) -----------------------------------------------------------------------------------
 
 
-def success_of(started: Started) -> Change:
+def success_of(started: Started) -> OwnerWrite:
     """The success of an occurrence's one task, and its end."""
-    return Change(
+    return OwnerWrite(
         started.ref,
         started.fence,
         started.sequence + 1,
@@ -59,9 +59,9 @@ def success_of(started: Started) -> Change:
     )
 
 
-def failure_of(started: Started) -> Change:
+def failure_of(started: Started) -> OwnerWrite:
     """What is written in its place where the commit did not happen."""
-    return Change(
+    return OwnerWrite(
         started.ref,
         started.fence,
         started.sequence + 1,
@@ -83,7 +83,7 @@ async def task(url: str, line: Line, *, stop: str) -> None:
             await transaction.execute(EFFECT)
             if stop == "before the end":
                 line.say(stopped=True)
-                line.hear()
+                line.handle()
         line.say(committed=True)
 
 
@@ -95,7 +95,7 @@ def _stop_after_the_end(store: EngineStore, line: Line) -> None:
         def end_and_stop(tx: Transaction) -> None:
             end(tx)
             line.say(stopped=True)
-            line.hear()
+            line.handle()
 
         return transaction(end_and_stop, timeout=timeout)
 
@@ -114,18 +114,18 @@ async def frozen(url: str, line: Line) -> None:
         unstarted = await desk.due(node, jobs[0])
         running = [await desk.run(node, job) for job in jobs[1:]]
         line.say(holds=[unstarted.ref, *(one.ref for one in running)])
-        await asyncio.to_thread(line.hear)
-        line.say(answers=await _go_on(desk, node, unstarted, running))
+        await asyncio.to_thread(line.handle)
+        line.say(answers=await _proceed(desk, node, unstarted, running))
 
 
-async def _go_on(desk: Desk, node: NodeNumber, unstarted: Claimed, running: list[Started]) -> dict[str, str]:
+async def _proceed(desk: Desk, node: NodeNumber, unstarted: Claimed, running: list[Started]) -> dict[str, str]:
     launches, writes, ends, commits = running
     retry = AttemptRow(launches.ref, 0, 2, TaskState.RUNNING, 3)
     progress = TaskRow(writes.ref, 0, "main", TaskState.RUNNING)
     (start,) = await desk.start(node, unstarted)
     changes = [
-        Change(launches.ref, launches.fence, launches.sequence + 1, attempts=(retry,)),
-        Change(writes.ref, writes.fence, writes.sequence + 1, tasks=(progress,)),
+        OwnerWrite(launches.ref, launches.fence, launches.sequence + 1, attempts=(retry,)),
+        OwnerWrite(writes.ref, writes.fence, writes.sequence + 1, tasks=(progress,)),
         desk.end(ends),
     ]
     answers = [start, *await desk.store.write(node, changes)]

@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from itinerary.errors import StoreError
-from itinerary.model.queries import Standing
+from itinerary.model.queries import StoreStatusQuery
 from itinerary.stores import open_store
 from itinerary.stores.store import EngineStore
 
@@ -30,7 +30,7 @@ class _Log:
 
 async def _write(store: EngineStore) -> None:
     try:
-        await store.tell(["topic"])
+        await store.notify(["topic"])
     except StoreError as error:
         _say(error=type(error).__name__, message=str(error))
     else:
@@ -44,7 +44,7 @@ async def _main(url: str, *, heals: bool) -> None:
     _say(open=True)
     sys.stdin.readline()
     await _write(store)
-    await store.read(Standing())
+    await store.read(StoreStatusQuery())
     _say(read=True)
     if heals:
         sys.stdin.readline()

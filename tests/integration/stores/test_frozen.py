@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Intervention, Started, Written
+from itinerary.model.writes import Started, TakeoverWrite, Written
 from itinerary.stores import open_store
 from tests.contracts.stores.desk import Desk
 from tests.contracts.stores.dump import Dump, dump
@@ -53,8 +53,8 @@ def test_a_frozen_node_that_was_robbed_is_refused_everything_when_it_thaws(
             assert isinstance(started, Started)
             assert started.fence > unstarted.fence
             rows = [await desk.row(ref) for ref in held[1:]]
-            ends = [Intervention(row.ref, row.fence, OccurrenceState.ORPHANED, "its node is dead") for row in rows[1:]]
-            carried_on = Intervention(rows[0].ref, rows[0].fence, None, "its node is dead", owner=thief)
+            ends = [TakeoverWrite(row.ref, row.fence, OccurrenceState.ORPHANED, "its node is dead") for row in rows[1:]]
+            carried_on = TakeoverWrite(rows[0].ref, rows[0].fence, None, "its node is dead", owner=thief)
             answers = await store.intervene(thief, [carried_on, *ends])
             assert all(isinstance(answer, Written) for answer in answers), answers
             return await dump(store._engine)

@@ -16,7 +16,7 @@ import pytest
 
 from itinerary.errors import StoreFull
 from itinerary.model.events import NewEvent
-from itinerary.model.queries import Events
+from itinerary.model.queries import EventsQuery
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Started
 from itinerary.stores import open_store
@@ -94,7 +94,7 @@ def test_a_full_disk_is_said_to_be_full_damages_nothing_and_the_store_goes_on_wi
             for _ in range(3):
                 with pytest.raises(StoreFull, match="room"):
                     await store.append("log", "p", _big("not now"))
-                reads = await asyncio.gather(*[store.read(Events("log")) for _ in range(8)])
+                reads = await asyncio.gather(*[store.read(EventsQuery("log")) for _ in range(8)])
                 assert [len(events) for events in reads] == [done] * 8
             filler.unlink()
             ballast.unlink()
@@ -104,7 +104,7 @@ def test_a_full_disk_is_said_to_be_full_damages_nothing_and_the_store_goes_on_wi
             assert await desk.status(running.ref) is OccurrenceState.COMPLETED
             (await dump(store._engine)).check()
         async with open_store(url) as store:
-            assert len(await store.read(Events("log"))) == done + 1
+            assert len(await store.read(EventsQuery("log"))) == done + 1
             (await dump(store._engine)).check()
 
     asyncio.run(main())

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from itinerary.model.queries import ByKey, Decided, Standing
+from itinerary.model.queries import ByKeyQuery, DecidedQuery, StoreStatusQuery
 from itinerary.model.rows import JobNumber, Key, NodeNumber
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.stores import open_store
 from itinerary.stores.store import EngineStore
 from tests.contracts.stores.desk import Desk
@@ -41,14 +41,14 @@ async def _racers(url: str) -> AsyncIterator[list[EngineStore]]:
             yield [await stack.enter_async_context(open_store(url))] * RACERS
 
 
-async def _check(store: EngineStore, wanted: Sequence[Wanted], won: dict[NodeNumber, list[Key]]) -> None:
+async def _check(store: EngineStore, wanted: Sequence[ClaimRequest], won: dict[NodeNumber, list[Key]]) -> None:
     all_won = [key for keys in won.values() for key in keys]
     assert len(all_won) == len(wanted)
     assert set(all_won) == {item.key for item in wanted}
-    there = await store.read(Decided(wanted[0].key.instant, wanted[-1].key.instant + 1))
+    there = await store.read(DecidedQuery(wanted[0].key.instant, wanted[-1].key.instant + 1))
     assert len(there) == len(wanted)
     for node, keys in won.items():
-        rows = await store.read(ByKey(tuple(keys)))
+        rows = await store.read(ByKeyQuery(tuple(keys)))
         assert {row.owner for row in rows.values()} <= {node}
 
 
@@ -70,7 +70,9 @@ def test_of_eight_who_want_the_same_occurrences_each_has_one_winner(places: Plac
     asyncio.run(main())
 
 
-def _race_in_a_loop(store: EngineStore, wanted: list[Wanted], node: NodeNumber, chance: random.Random) -> list[Key]:
+def _race_in_a_loop(
+    store: EngineStore, wanted: list[ClaimRequest], node: NodeNumber, chance: random.Random
+) -> list[Key]:
     return asyncio.run(race(store, node, wanted, chance))
 
 
@@ -111,10 +113,10 @@ def test_processes_that_want_the_same_occurrences_win_each_once(places: Places, 
             desk = Desk(store, store._engine)
             return await desk.job(), [await desk.node(f"{number}") for number in range(processes)]
 
-    async def check(wanted: list[Wanted], won: dict[NodeNumber, list[Key]]) -> None:
+    async def check(wanted: list[ClaimRequest], won: dict[NodeNumber, list[Key]]) -> None:
         async with open_store(url) as store:
             await _check(store, wanted, won)
-            assert (await store.read(Standing())).revision == 1
+            assert (await store.read(StoreStatusQuery())).revision == 1
 
     job, nodes = asyncio.run(prepare())
     for number in range(max(1, ROUNDS // 10)):

@@ -59,7 +59,7 @@ class _Process:
             env=environment(),
         )
 
-    def hear(self) -> str:
+    def handle(self) -> str:
         assert self.process.stdout is not None
         watch = threading.Timer(_HANG, self.process.kill)
         watch.start()
@@ -69,7 +69,7 @@ class _Process:
         return line
 
     def word(self) -> dict[str, Any]:
-        word: dict[str, Any] = json.loads(self.hear())
+        word: dict[str, Any] = json.loads(self.handle())
         return word
 
     def go(self) -> None:
@@ -99,7 +99,7 @@ def _started(*arguments: str) -> Iterator[_Process]:
 def _holding(code: str, path: Path, *, frozen: bool = False) -> Iterator[_Process]:
     """A process that has the lock of a store for writing, stopped if it is to be frozen."""
     with _started("-c", code, str(path)) as holder:
-        assert holder.hear() == "holds\n"
+        assert holder.handle() == "holds\n"
         if frozen:
             holder.process.send_signal(signal.SIGSTOP)
         yield holder
@@ -204,8 +204,8 @@ def test_a_file_of_sqlite_that_another_process_holds_is_said_to_be_held(tmp_path
         async with open_store(f"sqlite:///{tmp_path}/store?busy_timeout=0.2") as store:
             held = _holding(_HOLDS_SQLITE, tmp_path / "store")
             with held, pytest.raises(StoreBusy, match="another process holds it"):
-                await store.tell(["topic"])
-            await store.tell(["topic"])
+                await store.notify(["topic"])
+            await store.notify(["topic"])
 
     asyncio.run(story())
 
@@ -215,7 +215,7 @@ def test_closing_does_not_wait_for_a_lock_as_long_as_writing_would(tmp_path: Pat
         store = open_store(f"sqlite:///{tmp_path}/store?busy_timeout=3600")
         await store.open()
         with _holding(_HOLDS_SQLITE, tmp_path / "store"):
-            writing = asyncio.create_task(store.tell(["topic"]))
+            writing = asyncio.create_task(store.notify(["topic"]))
             await asyncio.sleep(0)  # it is asked
             async with asyncio.timeout(_HANG):
                 await store.close()

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from itinerary.cli.main import app as program
 from itinerary.errors import StoreFull
 from itinerary.model.events import NewEvent
-from itinerary.model.queries import Events
+from itinerary.model.queries import EventsQuery
 from itinerary.model.rows import JobNumber, Ref, SlotRow
 from itinerary.stores import open_store
 from itinerary.stores.sqlite import SqliteEngine
@@ -255,14 +255,14 @@ def test_a_store_that_was_opened_on_a_full_disk_refuses_writes_and_takes_them_wh
 
     async def use() -> None:
         async with open_store(url) as store:
-            assert [row.kind for row in await store.read(Events("log"))] == ["small"]
+            assert [row.kind for row in await store.read(EventsQuery("log"))] == ["small"]
             with pytest.raises(StoreFull, match="make"):
                 await store.append("log", "p", [NewEvent(kind="late", record="r", cause="second")])
-            reads = await asyncio.gather(*[store.read(Events("log")) for _ in range(4)])
+            reads = await asyncio.gather(*[store.read(EventsQuery("log")) for _ in range(4)])
             assert [len(rows) for rows in reads] == [1] * 4
             filler.unlink()
             assert await store.append("log", "p", [NewEvent(kind="late", record="r", cause="second")]) == [2]
-            assert len(await store.read(Events("log"))) == 2
+            assert len(await store.read(EventsQuery("log"))) == 2
 
     asyncio.run(make())
     filler = _fill(disk)

@@ -11,7 +11,7 @@ from itinerary.errors import TransactionError
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, NodeNumber
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.writes import Change, Intervention, Started, Written
+from itinerary.model.writes import OwnerWrite, Started, TakeoverWrite, Written
 from itinerary.stores import open_store
 from tests.contracts.stores.desk import Desk
 from tests.contracts.stores.dump import dump
@@ -88,7 +88,7 @@ def test_a_task_whose_occurrence_was_taken_commits_nothing(places: Places) -> No
         async def be_robbed() -> None:
             async with open_store(task.url) as other:
                 robber = await other.join("robber", "b", "{}")
-                taken = Intervention(task.started.ref, task.started.fence, OccurrenceState.ORPHANED, "silent")
+                taken = TakeoverWrite(task.started.ref, task.started.fence, OccurrenceState.ORPHANED, "silent")
                 (answer,) = await other.intervene(robber, [taken])
                 assert isinstance(answer, Written)
 
@@ -132,7 +132,7 @@ def test_a_retry_sees_nothing_of_the_attempt_that_failed(places: Places) -> None
         with pytest.raises(ValueError, match="the task's own"):
             await task.attempt(fail)
         started = task.started
-        retry = Change(
+        retry = OwnerWrite(
             started.ref,
             started.fence,
             started.sequence + 1,
@@ -143,14 +143,14 @@ def test_a_retry_sees_nothing_of_the_attempt_that_failed(places: Places) -> None
         )
         (written,) = await task.desk.store.write(task.node, [retry])
         assert isinstance(written, Written)
-        success = Change(
+        success = OwnerWrite(
             started.ref,
             started.fence,
             started.sequence + 2,
             steps=(success_of(started).steps),
             attempts=(AttemptRow(started.ref, 0, 2, TaskState.SUCCESS, 3, 4),),
         )
-        failure = Change(started.ref, started.fence, started.sequence + 2)
+        failure = OwnerWrite(started.ref, started.fence, started.sequence + 2)
         async with task.desk.store.transaction(task.node, success, failure, timeout=60) as transaction:
             assert await transaction.fetch("SELECT * FROM effects") == []
             await transaction.execute(EFFECT)

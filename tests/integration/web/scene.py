@@ -16,15 +16,15 @@ import structlog
 from itinerary import ExecutionContext, Itinerary, Retry, cron, once
 from itinerary.api import RunningNode
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import ByKey, Standing
+from itinerary.model.queries import ByKeyQuery, StoreStatusQuery
 from itinerary.model.rows import Key, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.observe.listen_address import ListenAt
-from itinerary.read.run_lookup import Run
+from itinerary.read.run_lookup import RunReference
 from itinerary.schedules import Schedule
 from itinerary.schedules.durations import SECOND
-from itinerary.web.asgi import Serving
+from itinerary.web.asgi import WebApplication
 from tests.local_callers import all_allowed, own_user
 
 __all__ = ["HOSTILE", "HOSTILE_TASK", "OUTPUT", "PATIENCE", "Scene", "played", "text_of"]
@@ -43,7 +43,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.pages: dict[str, httpx.Response] = {}
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, RunReference] = {}
         self.numbers: dict[str, Ref] = {}
 
 
@@ -91,9 +91,9 @@ def _app(release: asyncio.Event) -> Itinerary:
     return app
 
 
-def serving(node: RunningNode, app: Itinerary) -> Serving:
+def serving(node: RunningNode, app: Itinerary) -> WebApplication:
     """The application of a node, in which local callers may do everything."""
-    return Serving(node, all_allowed(app.configuration), AT, structlog.get_logger(), owner_of=own_user)
+    return WebApplication(node, all_allowed(app.configuration), AT, structlog.get_logger(), owner_of=own_user)
 
 
 @asynccontextmanager
@@ -194,10 +194,10 @@ async def _history_of(node: RunningNode) -> dict[str, Ref]:
     store, timeline = node.lent_store(), node.watched.timeline()
     assert timeline is not None
     job = next(row.number for row in timeline.jobs.values() if row.name == "old")
-    now = (await store.read(Standing())).now
+    now = (await store.read(StoreStatusQuery())).now
     last = now // DAY * DAY - DAY + 6 * 3_600 * SECOND
     wanted = [
-        Wanted(
+        ClaimRequest(
             Key(last - ago * DAY, job, Kind.SCHEDULED),
             1,
             last - ago * DAY,
@@ -207,5 +207,5 @@ async def _history_of(node: RunningNode) -> dict[str, Ref]:
     ]
     await store.claim(None, timeline.revision, wanted)
     keys = {"first day": wanted[0].key, "last day": wanted[-1].key}
-    rows = await store.read(ByKey(tuple(keys.values())))
+    rows = await store.read(ByKeyQuery(tuple(keys.values())))
     return {name: rows[key].ref for name, key in keys.items()}

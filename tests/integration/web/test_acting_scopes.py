@@ -8,11 +8,11 @@ import pytest
 
 from itinerary import Itinerary, every
 from itinerary.model.ids import job_id
-from itinerary.model.queries import Entries
+from itinerary.model.queries import EntriesQuery
 from itinerary.model.scopes import Scope
 from itinerary.operations.tokens import create
 from itinerary.stores.urls import open_store
-from itinerary.web.actions.definitions import ACTIONS, About
+from itinerary.web.actions.definitions import ACTIONS, TargetKind
 from tests.integration.web.visiting import FORM, Visitor, run, visiting
 
 
@@ -26,7 +26,7 @@ def test_an_action_needs_its_scope_and_is_kept_with_the_name_of_the_token(tmp_pa
     app = Itinerary(store=url, name="here")
     app.job("daily", every("24h")).task(_work)
     address = {
-        what: f"/actions/{what}?job={job_id('daily')}" for what, one in ACTIONS.items() if one.about is About.JOB
+        what: f"/actions/{what}?job={job_id('daily')}" for what, one in ACTIONS.items() if one.about is TargetKind.JOB
     }
 
     async def asked(visitor: Visitor, token: str, what: str, key: str = "0" * 32) -> tuple[int, int]:
@@ -48,7 +48,7 @@ def test_an_action_needs_its_scope_and_is_kept_with_the_name_of_the_token(tmp_pa
             assert await asked(visitor, tokens[Scope.ADMIN], "remove") == (200, 400), "the key was that of the pause"
             assert await asked(visitor, tokens[Scope.ADMIN], "remove", "1" * 32) == (200, 303)
             async with open_store(url) as store:
-                entries = [row for row in await store.read(Entries(0)) if row.kind not in {"version", "zone"}]
+                entries = [row for row in await store.read(EntriesQuery(0)) if row.kind not in {"version", "zone"}]
             assert [(row.kind.value, row.entered_by) for row in entries] == [
                 ("pause", "operate ada"),
                 ("remove", "admin ada"),

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.api import Run
+from itinerary.api import RunReference
 from itinerary.model.ids import job_id
-from itinerary.model.queries import Entries
+from itinerary.model.queries import EntriesQuery
 from tests.integration.web.visiting import Visitor, run, text_of, visiting
 from tests.local_callers import ME
 
@@ -45,7 +45,7 @@ def _second() -> None: ...
 
 
 async def entries(visitor: Visitor) -> list[tuple[str, str, str | None]]:
-    rows = await visitor.node.lent_store().read(Entries(0))
+    rows = await visitor.node.lent_store().read(EntriesQuery(0))
     return [(row.kind.value, row.entered_by, row.reason) for row in rows if row.kind not in ("version", "zone")]
 
 
@@ -146,7 +146,7 @@ def test_a_run_that_waits_can_be_adjusted() -> None:
     run(program())
 
 
-async def _started(visitor: Visitor, one: Run) -> None:
+async def _started(visitor: Visitor, one: RunReference) -> None:
     while True:
         found = await visitor.node.occurrence(one)
         if found is not None and found.started_at is not None:

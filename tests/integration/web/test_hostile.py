@@ -18,8 +18,8 @@ import pytest
 
 from itinerary import Itinerary, every
 from itinerary.model.ids import job_id
-from itinerary.model.queries import Entries
-from itinerary.records import RecordDesk
+from itinerary.model.queries import EntriesQuery
+from itinerary.records import RecordScheduler
 from tests.integration.web.visiting import FORM, ORIGIN, Visitor, text_of, visiting
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Site:
         app = Itinerary(store="memory:", name="<b>here</b>")
         app.job(NAME, every("24h")).task(_work)
         app.job("triggered", every("24h")).task(_work)
-        self.desk: RecordDesk = app.records("<i>desk", partition_by="hotel", schedule_interval="24h")
+        self.desk: RecordScheduler = app.records("<i>desk", partition_by="hotel", schedule_interval="24h")
         self.visitor = self._runner.run(self._open(app))
 
     async def _open(self, app: Itinerary) -> Visitor:
@@ -284,7 +284,7 @@ def test_it_is_refused_and_changes_nothing(row: Row, site: Site) -> None:
     async def program() -> None:
         visitor = site.visitor
         token = (await visitor.form(f"/actions/pause?job={TRIGGERED}"))["_csrf"]
-        before = await visitor.node.lent_store().read(Entries(0))
+        before = await visitor.node.lent_store().read(EntriesQuery(0))
         headers: Mapping[str, str] = {"Accept": "text/html", "Origin": ORIGIN, "X-CSRF-Token": token}
         told = {**headers, "Content-Type": row.media} if row.media is not None else headers
         answer = await visitor.client.request(row.method, row.address, content=row.body, headers=told)
@@ -293,7 +293,7 @@ def test_it_is_refused_and_changes_nothing(row: Row, site: Site) -> None:
         assert len(answer.content) < 300_000
         assert "Traceback" not in answer.text
         assert "content-security-policy" in answer.headers
-        assert await visitor.node.lent_store().read(Entries(0)) == before
+        assert await visitor.node.lent_store().read(EntriesQuery(0)) == before
 
     site.run(program())
 

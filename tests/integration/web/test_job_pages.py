@@ -65,7 +65,7 @@ def test_tables_have_headings_and_pictures_have_names(scene: Scene) -> None:
 
 def test_a_job_says_its_schedule_in_words_and_its_next_runs_in_its_own_zone_and_the_readers(scene: Scene) -> None:
     page = scene.pages["etl"]
-    assert "At 04:00, Monday to Friday, America/New_York" in text_of(page, "standing")
+    assert "At 04:00, Monday to Friday, America/New_York" in text_of(page, "status")
     following = part_of(page, "next")
     assert len(re.findall(r"\d{4}-\d\d-\d\d 04:00:00", following)) == 8
     assert len(re.findall(r'<time datetime="\d{4}-\d\d-\d\dT0[89]:00:00Z"', following)) == 8
@@ -73,11 +73,11 @@ def test_a_job_says_its_schedule_in_words_and_its_next_runs_in_its_own_zone_and_
 
 def test_a_paused_job_says_by_whom_since_when_and_why_and_can_be_resumed(scene: Scene) -> None:
     page = scene.pages["slow"]
-    said = text_of(page, "standing")
+    said = text_of(page, "status")
     assert "paused" in said
     assert "<b>moving</b>" in said
     assert re.search(r"by \S+ since \d{4}", said)
-    assert re.findall(r'class="button operates[^"]*" href="/actions/(\w+)\?job=', part_of(page, "standing")) == [
+    assert re.findall(r'class="button operates[^"]*" href="/actions/(\w+)\?job=', part_of(page, "status")) == [
         "resume",
         "trigger",
         "backfill",
@@ -91,7 +91,7 @@ def test_what_is_under_way_is_on_its_jobs_page(scene: Scene) -> None:
     page = scene.pages["slow while it runs"]
     assert f'href="/runs/{scene.runs["first"].ref}"' in part_of(page, "active")
     assert "running" in text_of(page, "active")
-    assert "1 running, 0 waiting" in text_of(page, "standing")
+    assert "1 running, 0 waiting" in text_of(page, "status")
 
 
 def test_a_change_says_who_made_it_why_and_which_occurrences_it_added_and_removed(scene: Scene) -> None:

@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 
 from itinerary import Itinerary
-from itinerary.records import Batch, RecordDesk
+from itinerary.records import RecordBatch, RecordScheduler
 from tests.integration.observe.test_listener import ask
 from tests.integration.web.visiting import run, text_of, visiting
 
 
 def app_with_desk(
     name: str = "folio", timezone: Callable[[str], str] | None = None, **settings: Any
-) -> tuple[Itinerary, RecordDesk]:
+) -> tuple[Itinerary, RecordScheduler]:
     app = Itinerary(store="memory:", name="here", shutdown_grace_period="5s", **settings)
     desk = app.records(
         name, partition_by="hotel", timezone=timezone, schedule_interval="24h", callback_check_interval="24h"
     )
 
     @desk.handler
-    async def work(batch: Batch) -> None: ...
+    async def work(batch: RecordBatch) -> None: ...
 
     return app, desk
 

@@ -20,7 +20,7 @@ from itinerary.observe.listen_address import ListenAt
 from itinerary.operations.tokens import TokenBook, create, revoke
 from itinerary.stores.urls import open_store
 from itinerary.web import asgi as serving
-from itinerary.web.asgi import Serving
+from itinerary.web.asgi import WebApplication
 
 ELSEWHERE = ListenAt("192.0.2.7", 8321)
 HOME = "http://jobs.example.com"
@@ -36,7 +36,7 @@ async def visitor(url: str, client: str = "192.0.2.99") -> AsyncIterator[httpx.A
     """A browser on another machine, before a node whose dashboard can be reached from there."""
     app = Itinerary(store=url, web_names=["jobs.example.com"])
     app.job("tick", every("1h")).task(work)
-    async with app.running() as node, Serving(node, app.configuration, ELSEWHERE, engine_log()) as served:
+    async with app.running() as node, WebApplication(node, app.configuration, ELSEWHERE, engine_log()) as served:
         transport = httpx.ASGITransport(served, client=(client, 4711))  # type: ignore[arg-type]  # litestar's types
         async with httpx.AsyncClient(transport=transport, base_url=HOME, headers=BROWSER) as browser:
             yield browser

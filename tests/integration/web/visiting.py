@@ -16,7 +16,7 @@ import structlog
 from itinerary import Itinerary
 from itinerary.api import RunningNode
 from itinerary.observe.listen_address import ListenAt
-from itinerary.web.asgi import Serving
+from itinerary.web.asgi import WebApplication
 from tests.local_callers import all_allowed, own_user
 
 T = TypeVar("T")
@@ -70,8 +70,8 @@ def text_of(page: httpx.Response) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", inside)))
 
 
-def _serving(node: RunningNode, app: Itinerary, log: Any) -> Serving:
-    return Serving(node, all_allowed(app.configuration), AT, log, owner_of=own_user)
+def _serving(node: RunningNode, app: Itinerary, log: Any) -> WebApplication:
+    return WebApplication(node, all_allowed(app.configuration), AT, log, owner_of=own_user)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from typing import assert_type
 
 import pytest
 
-from itinerary import ExecutionContext, Itinerary, Job, Report, Retry, Run, RunningNode, cron, every
+from itinerary import ExecutionContext, Itinerary, Job, OccurrenceReport, Retry, RunningNode, RunReference, cron, every
 from itinerary.model import Occurrence
 
 app = Itinerary(store="memory:", name="typed", grace_period="1m", max_concurrent_jobs=5)
@@ -37,22 +37,22 @@ def greet(occurrence: Occurrence) -> None: ...
 
 
 @etl.on_complete
-async def tell(report: Report) -> None: ...
+async def notify(report: OccurrenceReport) -> None: ...
 
 
 async def ask(node: RunningNode) -> None:
     handle = app["etl"]
     await handle.pause(reason="migration")
     run = await handle.trigger(key="once", task_timeout="1m", priority=3)
-    assert_type(run, Run)
-    assert_type(await node.wait(run), Report)
+    assert_type(run, RunReference)
+    assert_type(await node.wait(run), OccurrenceReport)
     assert_type(await handle.is_running(), bool)
     async for ctx in handle:
         assert_type(ctx, ExecutionContext)
 
 
 def ask_and_wait(node: RunningNode) -> None:
-    assert_type(app.blocking(node.wait("etl:1767225600")), Report)
+    assert_type(app.blocking(node.wait("etl:1767225600")), OccurrenceReport)
 
 
 @pytest.mark.spec("U1", "fully typed")

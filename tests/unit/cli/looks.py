@@ -13,8 +13,8 @@ from itinerary.core.timeline.timeline import Timeline
 from itinerary.core.timeline.zone_history import newer_entries
 from itinerary.model.overrides import Overrides
 from itinerary.model.rows import EntryKind
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.read.snapshot import Ground
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules import cron, every, once, packaged_zone_data
 from tests.unit.runtime.world import World
 
@@ -60,13 +60,13 @@ async def flaky(ctx):
 
 async def changed(world: World, job: str, kind: EntryKind, **fields: Any) -> None:
     """Somebody changes how a job stands."""
-    entry = NewEntry(job=job, kind=kind, request=f"{job} {kind} {world.now()}", by="anna", **fields)
+    entry = TimelineEntryRequest(job=job, kind=kind, request=f"{job} {kind} {world.now()}", by="anna", **fields)
     (entered,) = await world.store.amend([entry])
-    assert isinstance(entered, Entered)
+    assert isinstance(entered, EntryAccepted)
 
 
-async def ground_of(world: World) -> Ground:
-    return await Ground.of(world.store)
+async def ground_of(world: World) -> StoreSnapshot:
+    return await StoreSnapshot.of(world.store)
 
 
 async def lived(world: World, look: Callable[[], Awaitable[None]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from itinerary.audit import Audited, Check, Finding, NotLookedAt, Progress
+from itinerary.audit import AuditFinding, AuditProgress, AuditResult, Check, NotLookedAt
 from itinerary.cli.audit import heard_by, words
 from itinerary.model.rows import Ref
 from itinerary.schedules.durations import SECOND
@@ -12,8 +12,8 @@ from itinerary.schedules.durations import SECOND
 NOON = 1_774_699_200 * SECOND
 
 
-def audited(*findings: Finding, lost: int = 0, wrong: int = 0) -> Audited:
-    return Audited(
+def audited(*findings: AuditFinding, lost: int = 0, wrong: int = 0) -> AuditResult:
+    return AuditResult(
         start="2026-03-28T12:00:00Z",
         end="2026-03-28T13:00:00Z",
         occurrences=59,
@@ -41,8 +41,8 @@ def test_what_was_not_looked_at_is_said() -> None:
 
 
 def test_each_fault_is_a_line_and_those_that_are_left_out_are_counted() -> None:
-    lost = Finding(Check.OWED, "backup", NOON, "is lost: nothing was decided about it")
-    wrong = Finding(Check.TRAIL, "backup", NOON + SECOND, "is failed, and its trail ends with running", Ref(7))
+    lost = AuditFinding(Check.OWED, "backup", NOON, "is lost: nothing was decided about it")
+    wrong = AuditFinding(Check.TRAIL, "backup", NOON + SECOND, "is failed, and its trail ends with running", Ref(7))
     sums = "60 expected, 57 decided exactly once, 3 lost, 0 doubled, 0 unexpected, 0 unknown"
     assert words(audited(lost, wrong, lost=3, wrong=1)).splitlines() == [
         f"2026-03-28T12:00:00Z to 2026-03-28T13:00:00Z: {sums}; 59 occurrences looked at, 1 other faults",
@@ -56,6 +56,6 @@ def test_each_fault_is_a_line_and_those_that_are_left_out_are_counted() -> None:
 
 def test_how_far_it_is_goes_by_the_time_that_it_is_about() -> None:
     heard: list[tuple[int, int | None, str]] = []
-    tell = heard_by(lambda done, total, note="": heard.append((done, total, note)))
-    tell(Progress(NOON, NOON + 15 * SECOND, NOON + 60 * SECOND, 1_500))
+    notify = heard_by(lambda done, total, note="": heard.append((done, total, note)))
+    notify(AuditProgress(NOON, NOON + 15 * SECOND, NOON + 60 * SECOND, 1_500))
     assert heard == [(25, 100, "up to 2026-03-28T12:00:15Z, 1,500 occurrences")]

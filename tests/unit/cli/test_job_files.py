@@ -17,7 +17,7 @@ from itinerary.cli import crontab
 from itinerary.cli.load_app import load_app
 from itinerary.cli.main import app as command_line
 from itinerary.jobs.registration import register
-from itinerary.model.queries import Entries, Jobs
+from itinerary.model.queries import EntriesQuery, JobsQuery
 from itinerary.model.rows import EntryKind, EntryRow
 from itinerary.stores import open_store
 from tests.unit.jobs.test_registration import LOG
@@ -61,7 +61,7 @@ def write(text: str, name: str = "jobs.toml") -> None:
 def entries() -> Sequence[EntryRow]:
     async def read() -> Sequence[EntryRow]:
         async with open_store(STORE) as store:
-            return await store.read(Entries(0))
+            return await store.read(EntriesQuery(0))
 
     return asyncio.run(read())
 
@@ -71,7 +71,7 @@ def versions() -> list[tuple[str, int, str | None]]:
 
     async def read() -> dict[int, str]:
         async with open_store(STORE) as store:
-            return {job.number: job.name for job in await store.read(Jobs())}
+            return {job.number: job.name for job in await store.read(JobsQuery())}
 
     names = asyncio.run(read())
     return [(names[entry.job], entry.version, entry.reason) for entry in entries() if entry.kind is EntryKind.VERSION]

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from itinerary.cli.layout import Cell, Column, laid_out, listed
+from itinerary.cli.layout import Cell, TableColumn, laid_out, listed
 from itinerary.cli.output import UNLIMITED, shown_state
 
 COLUMNS = (
-    Column("job"),
-    Column("state"),
-    Column("runs", 1, is_number=True),
-    Column("schedule", 2, wraps_at=20),
-    Column("host", 3, is_extra=True),
+    TableColumn("job"),
+    TableColumn("state"),
+    TableColumn("runs", 1, is_number=True),
+    TableColumn("schedule", 2, wraps_at=20),
+    TableColumn("host", 3, is_extra=True),
 )
 ROWS: list[list[Cell]] = [
     ["nightly_report", shown_state("active"), 12_345, "At 05:00, Monday to Friday, America/New_York", "db-1"],
@@ -24,7 +24,7 @@ ROWS: list[list[Cell]] = [
 ]
 
 
-def drawn(width: int, columns: tuple[Column, ...] = COLUMNS, rows: list[list[Cell]] = ROWS) -> str:
+def drawn(width: int, columns: tuple[TableColumn, ...] = COLUMNS, rows: list[list[Cell]] = ROWS) -> str:
     return "\n".join(line.plain for line in laid_out(columns, rows, width))
 
 
@@ -62,19 +62,19 @@ def test_what_has_no_room_goes_below_its_row_and_what_is_left_out_is_said() -> N
 
 
 def test_a_name_that_is_wider_than_the_terminal_is_broken_and_not_cut() -> None:
-    shown = drawn(30, (Column("job"), Column("state")), [["x" * 50, "active"]])
+    shown = drawn(30, (TableColumn("job"), TableColumn("state")), [["x" * 50, "active"]])
     assert shown.count("x") == 50
     assert max(map(len, shown.splitlines())) <= 30
 
 
 def test_wide_characters_are_counted_by_the_cells_that_they_take() -> None:
-    assert drawn(UNLIMITED, (Column("job"), Column("state")), [["夜間報告", "active"], ["etl", "paused"]]) == (
-        "job       state\n夜間報告  active\netl       paused"
-    )
+    assert drawn(
+        UNLIMITED, (TableColumn("job"), TableColumn("state")), [["夜間報告", "active"], ["etl", "paused"]]
+    ) == ("job       state\n夜間報告  active\netl       paused")
 
 
 def test_a_column_that_says_nothing_is_left_out_and_an_empty_table_is_empty() -> None:
-    assert drawn(60, (Column("job"), Column("why")), [["etl", None]]) == "job\netl"
+    assert drawn(60, (TableColumn("job"), TableColumn("why")), [["etl", None]]) == "job\netl"
     assert drawn(60, COLUMNS, []) == ""
 
 
@@ -98,7 +98,13 @@ WORDS = st.text(st.sampled_from("acdef \x07\n\t夜"), max_size=40)
 def test_no_line_is_wider_than_the_terminal_and_no_letter_is_lost(
     width: int, rows: list[tuple[str, str, str, str, str]]
 ) -> None:
-    columns = (Column("P"), Column("Q"), Column("R", 1), Column("S", 2, wraps_at=20), Column("T", 3, wraps_at=8))
+    columns = (
+        TableColumn("P"),
+        TableColumn("Q"),
+        TableColumn("R", 1),
+        TableColumn("S", 2, wraps_at=20),
+        TableColumn("T", 3, wraps_at=8),
+    )
     lines = laid_out(columns, rows, width)
     assert all(cell_len(line.plain) <= width for line in lines)
     shown = Text("\n").join(lines).plain

@@ -14,13 +14,13 @@ from itinerary.cli.job_page import print_job
 from itinerary.cli.list import print_jobs, print_nodes, print_upcoming
 from itinerary.cli.output import screen
 from itinerary.cli.run_pages import print_history, print_run
-from itinerary.model.queries import History
+from itinerary.model.queries import HistoryQuery
 from itinerary.read.job_detail import job_detail
 from itinerary.read.jobs import JobState, jobs_seen
 from itinerary.read.nodes import nodes_seen
-from itinerary.read.run_lookup import Run
+from itinerary.read.run_lookup import RunReference
 from itinerary.read.runs import history_page, run_detail
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.read.upcoming import upcoming
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
@@ -33,46 +33,46 @@ GOLDEN = Path(__file__).parent / "golden"
 HOURS = 3_600 * SECOND
 
 
-async def jobs(ground: Ground) -> None:
+async def jobs(ground: StoreSnapshot) -> None:
     print_jobs(ground, await jobs_seen(ground))
 
 
-async def few_jobs(ground: Ground) -> None:
+async def few_jobs(ground: StoreSnapshot) -> None:
     print_jobs(ground, await jobs_seen(ground, pattern="f*", limit=1))
 
 
-async def history(ground: Ground) -> None:
+async def history(ground: StoreSnapshot) -> None:
     print_history(ground, await history_page(ground, ground.job("flaky"), limit=6))
 
 
-async def show_job(ground: Ground) -> None:
+async def show_job(ground: StoreSnapshot) -> None:
     print_job(ground, await job_detail(ground, ground.job("slow"), limit=3))
 
 
-async def show_run(ground: Ground) -> None:
+async def show_run(ground: StoreSnapshot) -> None:
     job = ground.job("flaky")
-    page = await ground.store.read(History(job.number, limit=3))
+    page = await ground.store.read(HistoryQuery(job.number, limit=3))
     row = next(row for row in page.rows if row.status == "failed")
-    print_run(ground, await run_detail(ground, Run(job.name, row.key, row.ref)))
+    print_run(ground, await run_detail(ground, RunReference(job.name, row.key, row.ref)))
 
 
-async def next_hours(ground: Ground) -> None:
+async def next_hours(ground: StoreSnapshot) -> None:
     console = screen()
     print_upcoming(ground, upcoming(ground, 6 * HOURS, parts=parts_for(console), limit=2), console)
 
 
-async def next_days(ground: Ground) -> None:
+async def next_days(ground: StoreSnapshot) -> None:
     console = screen()
     found = upcoming(ground, 72 * HOURS, parts=parts_for(console), pattern="nightly*")
     print_upcoming(ground, found, console)
 
 
-async def nodes(ground: Ground) -> None:
+async def nodes(ground: StoreSnapshot) -> None:
     names = {number: row.name for number, row in ground.timeline.jobs.items()}
     print_nodes(ground, await nodes_seen(ground.store, ground.now, names, limit=5))
 
 
-VIEWS: dict[str, Callable[[Ground], Awaitable[None]]] = {
+VIEWS: dict[str, Callable[[StoreSnapshot], Awaitable[None]]] = {
     view.__name__: view for view in (jobs, few_jobs, history, show_job, show_run, next_hours, next_days, nodes)
 }
 
@@ -198,8 +198,8 @@ def test_of_very_much_output_the_end_is_shown_and_what_is_left_out_is_said(termi
         async with world.running(world.node()):
             await world.sleep_until(61.0)
             ground = await ground_of(world)
-            (row,) = (await ground.store.read(History(ground.job("loud").number, limit=1))).rows
-            print_run(ground, await run_detail(ground, Run("loud", row.key, row.ref)))
+            (row,) = (await ground.store.read(HistoryQuery(ground.job("loud").number, limit=1))).rows
+            print_run(ground, await run_detail(ground, RunReference("loud", row.key, row.ref)))
 
     played(story)
     shown = terminal.text.splitlines()

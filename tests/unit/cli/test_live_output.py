@@ -12,7 +12,7 @@ from rich.console import Console
 
 from itinerary.cli import live_output as watching
 from itinerary.cli.live_output import Ticker
-from itinerary.core.loop.events import Finished
+from itinerary.core.loop.events import OccurrenceEnded
 from itinerary.core.loop.log_budget import LINES_A_SECOND
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, Ref
@@ -22,16 +22,16 @@ SECOND: Final = 1_000_000
 AT: Final = 1_800_000_000 * SECOND
 
 
-def ended(number: int, outcome: OccurrenceState, at: int) -> Finished:
+def ended(number: int, outcome: OccurrenceState, at: int) -> OccurrenceEnded:
     key = Key(AT, JobNumber(number), Kind.SCHEDULED)
-    return Finished(Ref(number), key, f"job-{number}", outcome, at - 1_000, at)
+    return OccurrenceEnded(Ref(number), key, f"job-{number}", outcome, at - 1_000, at)
 
 
-def printed(*batches: list[Finished]) -> list[str]:
+def printed(*batches: list[OccurrenceEnded]) -> list[str]:
     stream = io.StringIO()
     ticker = Ticker(Console(file=stream, width=120))
     for batch in batches:
-        ticker.hear(batch)
+        ticker.handle(batch)
     ticker.close()
     return stream.getvalue().splitlines()
 
@@ -89,11 +89,11 @@ def test_a_terminal_that_takes_nothing_does_not_hold_up_the_end(
     terminal = Stuck()
     ticker = Ticker(terminal)
     key = Key(0, JobNumber(1), Kind.SCHEDULED)
-    item = Finished(
+    item = OccurrenceEnded(
         ref=Ref(1), key=key, job="tick", outcome=OccurrenceState.COMPLETED, started_at=0, ended_at=0, why=None
     )
     for _ in range(10):
-        ticker.hear([item])
+        ticker.handle([item])
     closing = threading.Thread(target=ticker.close, daemon=True)
     closing.start()
     closing.join(30)

@@ -16,7 +16,7 @@ from itinerary import Itinerary, Retry, cron, once
 from itinerary.cli.main import app as command_line
 from itinerary.jobs.registration import register
 from itinerary.model.rows import StatisticsRow
-from itinerary.operations.job_changes import Changes
+from itinerary.operations.job_changes import StatusChanges
 from itinerary.read.timeline_view import StoreView
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import open_store
@@ -98,7 +98,7 @@ def test_a_paused_job_is_shown_with_its_next_instants_and_a_stopped_one_has_none
 
     async def stop() -> None:
         async with open_store(url) as store:
-            await Changes(store, await StoreView.of(store), "anna").stop("etl", None)
+            await StatusChanges(store, await StoreView.of(store), "anna").stop("etl", None)
 
     asyncio.run(stop())
     assert told(url, "show", "etl")["next_runs"] == []

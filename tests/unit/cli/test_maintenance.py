@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from itinerary import Itinerary
 from itinerary.cli.main import app as command_line
 from itinerary.config.configuration import read_configuration
-from itinerary.operations.doctor import Examined, Level, examined
+from itinerary.operations.doctor import DoctorReport, Severity, examined
 from itinerary.operations.operator import local_user
 from itinerary.stores.urls import open_store, schema_at
 from tests.hours import HOURLY
@@ -127,13 +127,13 @@ def test_a_store_that_cannot_be_reached_is_a_finding_and_no_traceback(tmp_path: 
 def test_a_store_for_one_node_that_somebody_has_open_is_not_wrong(tmp_path: Path) -> None:
     configuration = read_configuration({"store": f"lmdb:///{tmp_path}/store"}, {}, tmp_path)
 
-    async def look() -> Examined:
+    async def look() -> DoctorReport:
         async with open_store(configuration.store):
             return await examined(configuration)
 
     found = asyncio.run(look())
     assert found.is_well
-    assert [finding.about for finding in found.findings if finding.level is Level.DOUBTFUL] == ["store"]
+    assert [finding.about for finding in found.findings if finding.level is Severity.DOUBTFUL] == ["store"]
 
 
 # -- migrate ---------------------------------------------------------------------------------------------------------

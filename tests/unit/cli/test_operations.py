@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from itinerary import Itinerary
 from itinerary.cli.main import app as command_line
 from itinerary.jobs.registration import register
-from itinerary.model.queries import Active, Entries
+from itinerary.model.queries import ActiveQuery, EntriesQuery
 from itinerary.model.rows import EntryKind, EntryRow
 from itinerary.model.states import OccurrenceState
 from itinerary.stores import open_store
@@ -58,7 +58,7 @@ def told(url: str, *words: str) -> dict[str, Any]:
 def entries(url: str) -> list[EntryRow]:
     async def read() -> list[EntryRow]:
         async with open_store(url) as store:
-            return list(await store.read(Entries(0)))
+            return list(await store.read(EntriesQuery(0)))
 
     return asyncio.run(read())
 
@@ -128,7 +128,7 @@ def test_a_trigger_waits_for_a_node_and_can_be_cancelled(url: str) -> None:
 
     async def active() -> list[OccurrenceState]:
         async with open_store(url) as store:
-            return [row.status for row in await store.read(Active())]
+            return [row.status for row in await store.read(ActiveQuery())]
 
     assert asyncio.run(active()) == [OccurrenceState.PRERUN]
     app = Itinerary(store=url, name="here")

@@ -13,10 +13,10 @@ from itinerary.cli.progress import progress
 def said(*moments: float, total: int | None = 60) -> str:
     """What a log has at these moments, in seconds since it began."""
     now, out = [0.0], StringIO()
-    with progress("audit", Console(file=out, highlight=False), lambda: now[0]) as hear:
+    with progress("audit", Console(file=out, highlight=False), lambda: now[0]) as handle:
         for moment in moments:
             now[0] = moment
-            hear(15, total, "15 minutes")
+            handle(15, total, "15 minutes")
     return out.getvalue()
 
 
@@ -30,8 +30,8 @@ def test_a_log_hears_of_progress_only_if_it_takes_long() -> None:
 @pytest.mark.spec("U3", "progress")
 def test_a_terminal_has_a_bar_that_is_gone_in_the_end() -> None:
     out = StringIO()
-    with progress("backfill [etl]\x1b", Console(file=out, force_terminal=True, width=80)) as hear:
-        hear(3, 10)
+    with progress("backfill [etl]\x1b", Console(file=out, force_terminal=True, width=80)) as handle:
+        handle(3, 10)
     shown = out.getvalue()
     assert r"backfill [etl]\x1b" in shown
     assert "3/10" in shown

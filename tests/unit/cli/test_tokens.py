@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from itinerary.cli.main import app as command_line
 from itinerary.cli.tokens import print_tokens
 from itinerary.model.scopes import Scope
-from itinerary.operations.tokens import Listed, digest_of
+from itinerary.operations.tokens import TokenInfo, digest_of
 from itinerary.read.snapshot import at
 from tests.unit.cli.looks import Terminal, terminal
 
@@ -104,7 +104,7 @@ def test_an_empty_list_says_how_to_make_one_and_a_revoked_token_says_since_when(
 @pytest.mark.spec("U3", "tables")
 def test_the_list_reads_well_wide_narrow_and_in_a_pipe(terminal: Terminal) -> None:
     made = at(1_800_000_000_000_000)
-    good = Listed(
+    good = TokenInfo(
         name="grafana",
         scope=Scope.READ,
         state="good",

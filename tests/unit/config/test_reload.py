@@ -10,7 +10,7 @@ from itinerary import Itinerary
 from itinerary.config.configuration import read_configuration
 from itinerary.config.reload import reread
 from itinerary.errors import ConfigError
-from itinerary.model.settings import LIVE, Reread, Settings, reread_settings
+from itinerary.model.settings import LIVE, ReloadResult, Settings, reread_settings
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itinerary:
     return Itinerary(max_concurrent_jobs=3)
 
 
-def told(app: Itinerary, toml: str) -> Reread:
+def told(app: Itinerary, toml: str) -> ReloadResult:
     (app._directory / "itinerary.toml").write_text(toml, "utf-8")
     return app._reread()
 
@@ -104,4 +104,4 @@ def test_what_is_live_is_taken_over_key_by_key_and_the_rest_is_not() -> None:
     assert set(found.changed) == LIVE - {"update_policy"}
     assert set(found.needs_restart) == set(Settings.__struct_fields__) - LIVE - {"limits"}
     assert reread_settings(found.settings, wanted).changed == {}
-    assert reread_settings(now, now) == Reread(now, {}, ())
+    assert reread_settings(now, now) == ReloadResult(now, {}, ())

@@ -18,19 +18,19 @@ from typing import Any
 
 from itinerary.core.loop import commands as c
 from itinerary.core.loop import messages as m
-from itinerary.core.loop.occurrence import Here
+from itinerary.core.loop.occurrence import NodeContext
 from itinerary.core.loop.scheduler import Scheduler
 from itinerary.model.attempts import Report
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
-from itinerary.model.overrides import Level, read_overrides
-from itinerary.model.queries import Active, Detail, Details, History, Jobs, Waiting
+from itinerary.model.overrides import OverrideLevel, read_overrides
+from itinerary.model.queries import ActiveQuery, Detail, DetailsQuery, HistoryQuery, JobsQuery, WaitingQuery
 from itinerary.model.rows import EntryKind, JobNumber, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
-from itinerary.model.timeline import Entered, Judge, NewEntry
-from itinerary.model.writes import Adjustment, Cancellation, Intervention
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest, UnstartedReconciler
+from itinerary.model.writes import AdjustRequest, CancelRequest, TakeoverWrite
 from itinerary.schedules import Schedule, every
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
@@ -58,8 +58,8 @@ class World(Hands):
             beside.others.append(self)
         super().__init__(store, shared, name, Settings(**settings))
         self.others: list[World] = []
-        here = Here(self.node, name, self.settings.kill_grace, self.settings.late_for)
-        self.scheduler = Scheduler(self.settings, here)
+        node = NodeContext(self.node, name, self.settings.kill_grace, self.settings.late_for)
+        self.scheduler = Scheduler(self.settings, node)
         self.commands: list[c.Command] = []
         """Everything that the core has asked for."""
         self.is_silent = False
@@ -77,7 +77,7 @@ class World(Hands):
         requires: tuple[Requirement, ...] = (),
         on_start: tuple[str, ...] = (),
         on_complete: tuple[str, ...] = (),
-        judge: Judge | None = None,
+        judge: UnstartedReconciler | None = None,
         is_heard: bool = True,
         **overrides: Any,
     ) -> JobNumber:
@@ -90,19 +90,19 @@ class World(Hands):
                 name=task,
                 order=order,
                 definition={"python": f"tasks:{task}"},
-                overrides=read_overrides(own.get(task, {}), Level.TASK),
+                overrides=read_overrides(own.get(task, {}), OverrideLevel.TASK),
             )
             for order, task in enumerate(tasks or ("main",))
         )
         definition = Definition(
             schedule=(schedule or every("1h")).to_json(),
-            overrides=read_overrides(overrides, Level.JOB),
+            overrides=read_overrides(overrides, OverrideLevel.JOB),
             tasks=listed,
             requires=requires,
             on_start=on_start,
             on_complete=on_complete,
         )
-        entry = NewEntry(
+        entry = TimelineEntryRequest(
             job=name,
             kind=EntryKind.VERSION,
             request=f"version {self._version(name) + 1}",
@@ -111,13 +111,13 @@ class World(Hands):
             body=to_json(definition).decode(),
         )
         (entered,) = done(self.store.amend([entry], judge))
-        assert isinstance(entered, Entered), entered
+        assert isinstance(entered, EntryAccepted), entered
         for world in (self, *self.others) if is_heard else ():
             world.send(m.JobChanged(entered.revision))
         return entered.job
 
     def _version(self, name: str) -> int:
-        return next((row.version for row in done(self.store.read(Jobs())) if row.name == name), 0)
+        return next((row.version for row in done(self.store.read(JobsQuery())) if row.name == name), 0)
 
     def does(self, name: str, *acts: Act) -> None:
         """Say what a task does, attempt by attempt; also a hook, or a requirement."""
@@ -152,7 +152,7 @@ class World(Hands):
     def _settle(self) -> None:
         next_at: int | None = None
         for _ in range(ROUNDS_MAX):
-            self._hear()
+            self._handle()
             next_at = self.scheduler.next_at
             if self.exited is not None or (not self.inbox and (next_at is None or next_at > self.now)):
                 return
@@ -179,7 +179,7 @@ class World(Hands):
         if settle:
             self.run()
 
-    def _hear(self) -> None:
+    def _handle(self) -> None:
         if self.exited is not None:
             return
         if reports := self.script.due():
@@ -200,10 +200,10 @@ class World(Hands):
         if mail:
             done(self.store.beat(self.node, mail))
             self.read(*mail)
-        waiting = list(done(self.store.read(Waiting(self.now, 500))))
-        overdue = done(self.store.read(Active(None, self.now - self.settings.takeover_after)))
+        waiting = list(done(self.store.read(WaitingQuery(self.now, 500))))
+        overdue = done(self.store.read(ActiveQuery(None, self.now - self.settings.takeover_after)))
         waiting += [row for row in overdue if row.started_at is None and row.owner not in (None, self.node)]
-        begun = done(self.store.read(Active()))
+        begun = done(self.store.read(ActiveQuery()))
         waiting += [row for row in begun if row.started_at is not None and row.owner is None]
         if waiting:
             self.inbox.append(m.WorkOffered(waiting))
@@ -220,14 +220,14 @@ class World(Hands):
     def cancel(self, ref: Ref | None = None, by: str = "anna: wrong data") -> Any:
         """Cancel an occurrence as a person does: durably, and then by message. Returns what the loop says."""
         ref = self.ref if ref is None else ref
-        done(self.store.control(None, [Cancellation(ref, by)]))
+        done(self.store.control(None, [CancelRequest(ref, by)]))
         return self.ask(m.CancelRequested(ref, by, "asked"))
 
     def adjust(self, ref: Ref, overrides: str) -> None:
         """Give an occurrence that has not started other overrides, durably; its node finds mail."""
-        done(self.store.control(None, [Adjustment(ref, overrides)]))
+        done(self.store.control(None, [AdjustRequest(ref, overrides)]))
 
-    def intervene(self, intervention: Intervention) -> None:
+    def intervene(self, intervention: TakeoverWrite) -> None:
         """Somebody who is not the owner does something."""
         done(self.store.intervene(done(self.store.join("incarnation of others", "others", "{}")), [intervention]))
 
@@ -246,9 +246,9 @@ class World(Hands):
     @property
     def rows(self) -> list[OccurrenceRow]:
         """All occurrences, in the order of their instants."""
-        rows = list(done(self.store.read(Active())))
-        for job in done(self.store.read(Jobs())):
-            rows += done(self.store.read(History(job.number))).rows
+        rows = list(done(self.store.read(ActiveQuery())))
+        for job in done(self.store.read(JobsQuery())):
+            rows += done(self.store.read(HistoryQuery(job.number))).rows
         return sorted(rows, key=lambda row: row.key)
 
     @property
@@ -261,13 +261,13 @@ class World(Hands):
         return [str(row.status) for row in self.rows]
 
     def detail(self, ref: Ref | None = None) -> Detail:
-        found: Sequence[Detail] = done(self.store.read(Details((self.ref if ref is None else ref,))))
+        found: Sequence[Detail] = done(self.store.read(DetailsQuery((self.ref if ref is None else ref,))))
         return found[0]
 
     def story(self, ref: Ref | None = None) -> str:
         """The whole report, times in seconds since its instant."""
         detail = self.detail(ref)
-        name = next(row.name for row in done(self.store.read(Jobs())) if row.number == detail.row.job)
+        name = next(row.name for row in done(self.store.read(JobsQuery())) if row.number == detail.row.job)
         return story_of(name, detail)
 
     def trail(self, ref: Ref | None = None) -> str:
@@ -290,7 +290,7 @@ class World(Hands):
 
     def at_rest(self) -> None:
         """Nothing runs, and nothing is on its way: whatever was taken has been given back."""
-        board = self.scheduler._board
-        assert (board.unwritten, board.asked, board.live, len(board.line)) == (0, 0, {}, 0)
-        assert board.line.free == self.settings.max_concurrent_jobs
+        scheduler = self.scheduler._scheduler
+        assert (scheduler.unwritten, scheduler.asked, scheduler.live, len(scheduler.line)) == (0, 0, {}, 0)
+        assert scheduler.line.free == self.settings.max_concurrent_jobs
         assert not self._followed

@@ -13,15 +13,15 @@ import numpy as np
 
 from itinerary.core.loop import commands as c
 from itinerary.core.loop import messages as m
-from itinerary.core.loop.events import News
+from itinerary.core.loop.events import SchedulerEvent
 from itinerary.core.timeline.index import JobTable, ScheduledRunIndex, ScheduledRuns
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.model.attempts import AttemptKey
-from itinerary.model.queries import ByRef, Details, Entries, Jobs
+from itinerary.model.queries import ByRefQuery, DetailsQuery, EntriesQuery, JobsQuery
 from itinerary.model.rows import Ref
 from itinerary.model.settings import Settings
-from itinerary.model.writes import Change, Refused, Written
+from itinerary.model.writes import OwnerWrite, Refused, Written
 from itinerary.stores.store import EngineStore
 from tests.unit.core.scripted import Script
 
@@ -47,15 +47,15 @@ class Hands:
         self.store, self._shared, self.settings = store, shared, settings
         self.node = done(store.join(f"incarnation of {name}", name, "{}"))
         self.script = Script(lambda: self.now, self._has_row)
-        self.plans = PlanBook(Timeline(), shares=settings.limits)
+        self.plans = PlanCache(Timeline(), shares=settings.limits)
         self.inbox: list[m.Message] = []
         self.kept: list[c.Command] = []
         self.answers: dict[object, Any] = {}
-        self.news: list[News] = []
+        self.news: list[SchedulerEvent] = []
         self.exited: c.Exit | None = None
         self._keeps: tuple[type[c.Command], ...] = ()
         self._followed: dict[Ref, None] = {}
-        self._buffer: list[Change] = []
+        self._buffer: list[OwnerWrite] = []
         self._flush_at: int | None = None
 
     @property
@@ -86,7 +86,9 @@ class Hands:
                 done(self.store.intervene(self.node, interventions))
             case c.TakeUp(interventions):
                 taken = done(self.store.intervene(self.node, interventions))
-                details = done(self.store.read(Details(tuple(one.ref for one in taken if isinstance(one, Written)))))
+                details = done(
+                    self.store.read(DetailsQuery(tuple(one.ref for one in taken if isinstance(one, Written))))
+                )
                 self.send(m.TakenUp([*details, *(one for one in taken if isinstance(one, Refused))]))
             case c.Launch(assignments):
                 for assignment in assignments:
@@ -123,14 +125,14 @@ class Hands:
         self.send(m.WritesAnswered(changes, done(self.store.write(self.node, changes))))
 
     def read(self, *refs: Ref) -> None:
-        self.send(m.RowsRead(list(done(self.store.read(ByRef(refs))).values())))
+        self.send(m.RowsRead(list(done(self.store.read(ByRefQuery(refs))).values())))
 
     def rebuild(self) -> None:
         """Build the index as the builder does."""
         timeline = self.plans.timeline
-        entries = done(self.store.read(Entries(timeline.revision)))
+        entries = done(self.store.read(EntriesQuery(timeline.revision)))
         if entries:
-            self.plans = self.plans.at(timeline.extended(entries, done(self.store.read(Jobs()))))
+            self.plans = self.plans.at(timeline.extended(entries, done(self.store.read(JobsQuery()))))
         timeline = self.plans.timeline
         settings = self.settings
         expected = timeline.expected(self.now - settings.grace_period, self.now + settings.lookahead_window)
@@ -144,5 +146,5 @@ class Hands:
         self.send(m.IndexBuilt(timeline.revision, index, jobs, job_numbers, self.plans))
 
     def _has_row(self, key: AttemptKey) -> bool:
-        (detail,) = done(self.store.read(Details((key.ref,))))
+        (detail,) = done(self.store.read(DetailsQuery((key.ref,))))
         return any((row.place, row.number) == (key.place, key.number) for row in detail.attempts)

@@ -10,7 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Moved, Outcome, Report, Stopped, Succeeded
+from itinerary.model.attempts import (
+    Assignment,
+    AttemptKey,
+    Ended,
+    Failed,
+    Outcome,
+    PodMoved,
+    Report,
+    Stopped,
+    Succeeded,
+)
 from itinerary.model.states import OccurrenceState
 
 __all__ = ["Act", "Script", "fails", "hangs", "ignores", "says", "works"]
@@ -82,7 +92,7 @@ class Script:
         count = self._counts[key.ref, name] = self._counts.get((key.ref, name), 0) + 1
         act = self._running[key] = acts[min(count, len(acts)) - 1]
         for after, state in act.moves:
-            self._events.append((self._in(after), Moved(key, state)))
+            self._events.append((self._in(after), PodMoved(key, state)))
         if act.outcome is not None:
             self._events.append((self._in(act.after), Ended(key, act.outcome)))
 

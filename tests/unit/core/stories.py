@@ -13,7 +13,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from itinerary.model.queries import Detail
-from itinerary.model.report import AttemptReport, Report, TaskReport
+from itinerary.model.report import AttemptReport, OccurrenceReport, TaskReport
 from itinerary.model.report_builder import report_of
 from itinerary.model.states import CREATED_AS, TRANSITIONS, OccurrenceState
 
@@ -24,7 +24,7 @@ def story_of(name: str, detail: Detail) -> str:
     return told(report_of(name, detail))
 
 
-def told(report: Report) -> str:
+def told(report: OccurrenceReport) -> str:
     """Everything that a report says, but for ids."""
     late = f"~{_seconds(report.lateness)} " if report.lateness else ""
     took = f" after {_seconds(report.duration)} s" if report.duration is not None else ""
@@ -34,7 +34,7 @@ def told(report: Report) -> str:
     return "\n".join([*lines, *(_task(report, task) for task in report.tasks)])
 
 
-def _task(report: Report, task: TaskReport) -> str:
+def _task(report: OccurrenceReport, task: TaskReport) -> str:
     by = f" by {task.cancelled_by}" if task.cancelled_by else ""
     reason = f" ({task.reason})" if task.reason else ""
     attempts = "".join(f" [{_attempt(report, attempt)}]" for attempt in task.attempts)
@@ -42,13 +42,13 @@ def _task(report: Report, task: TaskReport) -> str:
     return f"{task.name} {task.status}{by}{reason}{attempts}{waits}"
 
 
-def _attempt(report: Report, attempt: AttemptReport) -> str:
+def _attempt(report: OccurrenceReport, attempt: AttemptReport) -> str:
     error = f": {attempt.error}" if attempt.error else ""
     times = f"{_since(report, attempt.started_at)}-{_since(report, attempt.ended_at)}"
     return f"{attempt.number} {attempt.status} {times}{error}"
 
 
-def _since(report: Report, moment: datetime | None) -> str:
+def _since(report: OccurrenceReport, moment: datetime | None) -> str:
     return "" if moment is None else _seconds(moment - report.scheduled_at)
 
 

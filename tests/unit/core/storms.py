@@ -10,16 +10,16 @@ from typing import Any, Final
 
 from itinerary.core.loop import commands as c
 from itinerary.core.loop import messages as m
-from itinerary.core.loop.replies import Loan
-from itinerary.model.attempts import AttemptKey, Ended, Failed, Moved, Outcome, Stopped, Succeeded
+from itinerary.core.loop.replies import WriteGrant
+from itinerary.model.attempts import AttemptKey, Ended, Failed, Outcome, PodMoved, Stopped, Succeeded
 from itinerary.model.codec import from_json
 from itinerary.model.config import FrozenConfig
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.policies import OnShutdown, Retry
-from itinerary.model.queries import LimitUse
+from itinerary.model.queries import LimitUseQuery
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState
-from itinerary.model.writes import Intervention, Written
+from itinerary.model.writes import TakeoverWrite, Written
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, World, done
 from tests.unit.core.scripted import Act, fails, hangs, ignores, says, works
@@ -131,7 +131,7 @@ class Storm:
         rows = [row for row in self.world.rows if row.status not in FINAL and (to or row.started_at is None)]
         if rows:
             row = rows[place % len(rows)]
-            self.world.intervene(Intervention(row.ref, row.fence, to, "somebody else"))
+            self.world.intervene(TakeoverWrite(row.ref, row.fence, to, "somebody else"))
 
     def job_changes(self, name: str, is_heard: bool) -> None:
         tasks, schedule, definition = self._jobs[name]
@@ -141,7 +141,7 @@ class Storm:
         """It says something of an attempt that runs, or ran once."""
         if launched := self.world.script.launched:
             key = launched[place % len(launched)].key
-            report = Moved(key, said) if isinstance(said, OccurrenceState) else Ended(key, said)
+            report = PodMoved(key, said) if isinstance(said, OccurrenceState) else Ended(key, said)
             self.world.send(m.AttemptsReported([report]))
 
     def orchestrators_fall_silent(self, is_silent: bool) -> None:
@@ -160,7 +160,7 @@ class Storm:
     def loans_come_back(self, commits: bool) -> None:
         for name in [name for name in self._loans if name in self.world.answers]:
             answer, key = self.world.answers[name], self._loans.pop(name)
-            if isinstance(answer, Loan):
+            if isinstance(answer, WriteGrant):
                 stands = False
                 if commits:
                     (written,) = done(self.world.store.write(self.world.node, [answer.success]))
@@ -176,13 +176,13 @@ class Storm:
 
     def check(self) -> None:
         """All the time."""
-        board = self.world.scheduler._board
-        held = sum(course.holds_slot for course in board.by_ref.values())
-        assert board.line.free + held == self.world.settings.max_concurrent_jobs
-        assert board.line.free >= 0
-        assert board.unwritten >= 0
-        assert board.asked >= 0
-        assert all(course.pen.unanswered >= 0 for course in board.live.values())
+        scheduler = self.world.scheduler._scheduler
+        held = sum(run.holds_slot for run in scheduler.by_ref.values())
+        assert scheduler.line.free + held == self.world.settings.max_concurrent_jobs
+        assert scheduler.line.free >= 0
+        assert scheduler.unwritten >= 0
+        assert scheduler.asked >= 0
+        assert all(run.writer.unanswered >= 0 for run in scheduler.live.values())
 
     def calm(self) -> None:
         """Everybody calms down and the node shuts down: all trails are legal, and what was taken was given back."""
@@ -205,7 +205,7 @@ class Storm:
                 assert self._was_called(row), f"{row} was cancelled by the shutdown, and nothing of it was called"
         assert world.exited == c.Exit(0, None)
         world.at_rest()
-        assert done(world.store.read(LimitUse("api"))) == []
+        assert done(world.store.read(LimitUseQuery("api"))) == []
 
     def _was_given_back(self, row: OccurrenceRow) -> bool:
         """True if another node continues it at once, or when this one has left: an attempt was given up here."""

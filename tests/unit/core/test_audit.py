@@ -203,13 +203,13 @@ def test_an_audit_agrees_with_a_look_at_one_instant_at_a_time(
         key = Key(start, job, Kind.SCHEDULED, f"window {number}" if count else f"{GAP}")
         shelf.put(key, S.MISSED, window=Window(start, start + length * MINUTE, count))
     keys = [Key(NOON + minute * MINUTE + second * SECOND, job, Kind.SCHEDULED) for job, minute, second in rows]
-    standing = shelf.windows(NOON)
-    report = audit(expected, shelf.decided(NOON, expected.end) + keys, standing, {JOB: NOON + floor * MINUTE})
+    status = shelf.windows(NOON)
+    report = audit(expected, shelf.decided(NOON, expected.end) + keys, status, {JOB: NOON + floor * MINUTE})
     wrong: dict[str, list[Due]] = {"lost": [], "doubled": [], "unknown": []}
     for due in expected:
         inside = [
             row.window.count
-            for row in standing
+            for row in status
             if row.window is not None and row.job == due.job and row.window.start <= due.instant < row.window.end
         ]
         answers = keys.count(scheduled(due.job, due.instant)) + sum(1 for count in inside if count)

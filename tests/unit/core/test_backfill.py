@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.recovery.backfill import Which, chosen, due_between
+from itinerary.core.recovery.backfill import InstantChoice, chosen, due_between
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, OccurrenceRow, Ref
-from itinerary.model.run_request import Asked, asked_json
+from itinerary.model.run_request import RunRequestInfo, asked_json
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
@@ -57,7 +57,7 @@ ROWS = [
 ]
 
 
-def hours(which: Which, request: str | None = None) -> list[tuple[int, bool]]:
+def hours(which: InstantChoice, request: str | None = None) -> list[tuple[int, bool]]:
     """What is run: its hour, and whether it is a replay."""
     found = chosen(DUE, ROWS, which, request)
     return [((choice.instant - NOON) // HOUR, choice.original is not None) for choice in found]
@@ -65,29 +65,29 @@ def hours(which: Which, request: str | None = None) -> list[tuple[int, bool]]:
 
 @pytest.mark.spec("R4", "backfill: missing")
 def test_missing_is_what_nothing_ran_for_whatever_stands_there() -> None:
-    assert hours(Which.MISSING) == [(2, True), (5, False), (6, False), (9, False)]
+    assert hours(InstantChoice.MISSING) == [(2, True), (5, False), (6, False), (9, False)]
 
 
 @pytest.mark.spec("R4", "backfill: failed")
 def test_failed_is_what_ran_and_never_went_well() -> None:
-    assert hours(Which.FAILED) == [(1, True)]
+    assert hours(InstantChoice.FAILED) == [(1, True)]
 
 
 @pytest.mark.spec("R4", "backfill: all")
 def test_all_is_everything_but_what_is_under_way() -> None:
-    assert [hour for hour, _ in hours(Which.ALL)] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert [hour for hour, _ in hours(InstantChoice.ALL)] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
 @pytest.mark.spec("R4", "backfill")
 def test_what_the_same_request_has_asked_for_is_among_it_and_known() -> None:
-    asked = asked_json(Asked(by="anna", request="again"))
+    asked = asked_json(RunRequestInfo(by="anna", request="again"))
     rows = [
         row(0, S.COMPLETED, ran=True),
         row(0, S.COMPLETED, ran=True, ref=7, kind=Kind.REPLAY, request="x/1", details=asked),
     ]
-    (known,) = chosen({NOON: 1}, rows, Which.MISSING, "again")
+    (known,) = chosen({NOON: 1}, rows, InstantChoice.MISSING, "again")
     assert known.is_asked
-    assert chosen({NOON: 1}, rows, Which.MISSING, "another") == []
+    assert chosen({NOON: 1}, rows, InstantChoice.MISSING, "another") == []
 
 
 @pytest.mark.spec("R4", "backfill")

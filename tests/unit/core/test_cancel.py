@@ -13,7 +13,7 @@ from itinerary.model.definition import Requirement
 from itinerary.model.policies import Retry
 from itinerary.model.rows import Ref
 from itinerary.model.states import FINAL, OccurrenceState
-from itinerary.model.writes import Intervention
+from itinerary.model.writes import TakeoverWrite
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, World
 from tests.unit.core.scripted import fails, hangs, ignores, says, works
@@ -179,7 +179,7 @@ def test_what_another_node_has_taken_cannot_be_cancelled_here() -> None:
     world = World(loop_interval=60 * SECOND)
     world.job("etl")
     world.run_to(-1)
-    world.intervene(Intervention(world.ref, 1, OccurrenceState.CANCELLED, "somebody did"))
+    world.intervene(TakeoverWrite(world.ref, 1, OccurrenceState.CANCELLED, "somebody did"))
     world.run_to(1)
     answer = world.ask(CancelRequested(world.ref, "anna", "asked"))
     assert (answer.done, answer.why) == (False, "it is no longer this node's")
@@ -206,7 +206,7 @@ def test_what_somebody_else_has_ended_is_ended_here_too() -> None:
     world.does("b", works(5))
     world.run_to(1)
     row = world.rows[0]
-    world.intervene(Intervention(row.ref, row.fence, OccurrenceState.FAILED_STALE, "reaped"))
+    world.intervene(TakeoverWrite(row.ref, row.fence, OccurrenceState.FAILED_STALE, "reaped"))
     world.run_to(10)
     assert world.statuses == ["failed_stale"]
     assert world.script.killed == [AttemptKey(row.ref, 0, 1)]
@@ -221,7 +221,7 @@ def test_a_row_that_is_seen_to_be_anothers_is_let_go_at_once() -> None:
     world.does("main", hangs())
     world.run_to(1)
     row = world.rows[0]
-    world.intervene(Intervention(row.ref, row.fence, OccurrenceState.ORPHANED, "taken for dead"))
+    world.intervene(TakeoverWrite(row.ref, row.fence, OccurrenceState.ORPHANED, "taken for dead"))
     world.read(row.ref)
     world.run()
     assert [command.attempts for command in world.commands if isinstance(command, Kill)] == [
@@ -246,7 +246,7 @@ def test_what_is_over_leaves_memory_after_its_grace_period_and_its_rows_stay() -
     world.run_to(31)
     assert not is_known(world)
     assert world.statuses == ["completed"]
-    assert not world.scheduler._board.known
+    assert not world.scheduler._scheduler.known
 
 
 @pytest.mark.spec("O6")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itinerary.core.loop.command_batch import Outbox
+from itinerary.core.loop.command_batch import CommandBatch
 from itinerary.core.loop.commands import Command, Kill, Launch, Stop
 from itinerary.model.attempts import Assignment, AttemptKey
 from itinerary.model.rows import Ref
@@ -14,7 +14,7 @@ ASSIGNMENT = Assignment(NEW, "auto", {}, facts())
 
 def commands(*, kills: tuple[AttemptKey, ...] = (), stops: tuple[AttemptKey, ...] = ()) -> list[Command]:
     """Return the commands of an iteration that launches `NEW`."""
-    out = Outbox()
+    out = CommandBatch()
     out.assignments.append(ASSIGNMENT)
     out.kills += kills
     out.stops += stops

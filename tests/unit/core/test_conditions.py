@@ -9,7 +9,7 @@ import pytest
 from itinerary.core.loop.commands import Write
 from itinerary.core.loop.messages import OccurrenceAsked
 from itinerary.model.definition import Requirement, Unmet
-from itinerary.model.queries import LimitUse
+from itinerary.model.queries import LimitUseQuery
 from itinerary.model.states import OccurrenceState
 from tests.unit.core.bench import SECOND, START, World, done
 from tests.unit.core.scripted import Act, fails, hangs, says, works
@@ -206,11 +206,11 @@ def test_while_it_waits_it_gives_back_its_slot_of_the_node_and_its_shares() -> N
     world.does("beside", works(2))
     world.run_to(2)
     assert world.launches() == [(READY, 1, 0), ("beside", 1, 1)]
-    assert done(world.store.read(LimitUse("api"))) == [world.rows[1].ref]
+    assert done(world.store.read(LimitUseQuery("api"))) == [world.rows[1].ref]
     world.run_to(4)
-    assert done(world.store.read(LimitUse("api"))) == []
+    assert done(world.store.read(LimitUseQuery("api"))) == []
     world.run_to(5.5)
-    assert done(world.store.read(LimitUse("api"))) == [world.ref]
+    assert done(world.store.read(LimitUseQuery("api"))) == [world.ref]
     assert world.launches()[2:] == [(READY, 2, 5), ("main", 1, 5)]
     world.run_to(30)
     assert world.statuses == ["completed", "completed"]

@@ -9,7 +9,7 @@ from itinerary.core.loop.messages import ClockDoubted, ClockJumped, OccurrenceAs
 from itinerary.model.attempts import AttemptKey, Ended, Succeeded
 from itinerary.model.definition import Requirement
 from itinerary.model.policies import Retry
-from itinerary.model.report import Report
+from itinerary.model.report import OccurrenceReport
 from itinerary.schedules import every
 from itinerary.schedules.instants import from_seconds
 from tests.unit.core.bench import SECOND, START, World
@@ -95,8 +95,8 @@ def test_hooks_hear_once_of_what_is_orphaned_by_missed_heartbeats(where: str) ->
     assert world.statuses == ["orphaned"]
     told = [one for one in world.script.launched if one.facts.task.startswith("app:bye")]
     assert [one.facts.task for one in told] == ["app:bye", "app:bye_too"]
-    assert all(isinstance(one.argument, Report) and one.argument.outcome == "orphaned" for one in told)
-    assert isinstance(told[0].argument, Report)
+    assert all(isinstance(one.argument, OccurrenceReport) and one.argument.outcome == "orphaned" for one in told)
+    assert isinstance(told[0].argument, OccurrenceReport)
     assert (told[0].argument.reason or "").startswith("no heartbeat since ")
     assert len(world.logged("occurrence.orphaned")) == 1
     world.at_rest()
@@ -242,8 +242,8 @@ def test_what_lined_up_while_the_clock_was_ahead_waits_for_its_time_again() -> N
     world.run_to(1)
     world._shared[0] += 8 * SECOND  # it is 9, as this node believes, and "late" waits for a slot
     world.run()
-    assert len(world.scheduler._board.line) == 1
+    assert len(world.scheduler._scheduler.line) == 1
     jump(world, -8)
-    assert len(world.scheduler._board.line) == 0
+    assert len(world.scheduler._scheduler.line) == 0
     world.run_to(60)
     assert [name for name, _, at in world.launches()] == ["main", "late"]

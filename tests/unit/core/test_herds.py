@@ -60,7 +60,7 @@ def forgetting_while_starting() -> World:
 
 
 def remembered(world: World) -> bool:
-    return any(key.instant == START + 11 * SECOND for key in world.scheduler._board.known)
+    return any(key.instant == START + 11 * SECOND for key in world.scheduler._scheduler.known)
 
 
 @pytest.mark.spec("P4", "starts before what is over leaves")
@@ -117,7 +117,7 @@ def test_when_the_clock_goes_back_nothing_waits_for_those_that_were_launched() -
     world.turn()
     assert world.scheduler.is_hurried(world.now)
     earlier = world.now - 3_600 * SECOND
-    world.scheduler._board.shift(-3_600 * SECOND, earlier)
+    world.scheduler._scheduler.shift(-3_600 * SECOND, earlier)
     assert not world.scheduler.is_hurried(earlier)
 
 

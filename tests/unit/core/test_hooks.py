@@ -11,7 +11,7 @@ import pytest
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.occurrence import Occurrence
 from itinerary.model.policies import Retry
-from itinerary.model.report import Report
+from itinerary.model.report import OccurrenceReport
 from itinerary.model.report_builder import report_of
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules.instants import from_seconds
@@ -68,7 +68,7 @@ def test_they_are_told_the_occurrence_and_its_report() -> None:
         OccurrenceState.RUNNING,
         START,
     )
-    assert isinstance(bye.argument, Report)
+    assert isinstance(bye.argument, OccurrenceReport)
     stored = report_of("etl", world.detail())
     assert bye.argument.occurrence == stored.occurrence
     assert bye.argument.tasks == stored.tasks
@@ -95,7 +95,7 @@ def test_whatever_becomes_of_one_that_started_its_end_is_told(how: str) -> None:
     world.run_to(30)
     byes = [one.argument for one in world.script.launched if one.facts.task == "hooks:bye"]
     assert len(byes) == 1
-    assert isinstance(byes[0], Report)
+    assert isinstance(byes[0], OccurrenceReport)
     assert byes[0].outcome == world.rows[0].status
     assert byes[0].outcome is not OccurrenceState.COMPLETED
     assert byes[0].tasks == report_of("etl", world.detail()).tasks

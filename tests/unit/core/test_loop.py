@@ -9,13 +9,13 @@ import pytest
 
 from itinerary.core.loop import commands as c
 from itinerary.core.loop import messages as m
-from itinerary.core.loop.events import Tried
-from itinerary.core.loop.occurrence import Here
+from itinerary.core.loop.events import AttemptEnded
+from itinerary.core.loop.occurrence import NodeContext
 from itinerary.core.loop.replies import LoopStatistics
 from itinerary.core.loop.scheduler import Scheduler
 from itinerary.model.attempts import AttemptKey, Ended, Succeeded
 from itinerary.model.policies import Retry
-from itinerary.model.queries import Statistics
+from itinerary.model.queries import StatisticsQuery
 from itinerary.model.rows import JobNumber, NodeNumber, Ref
 from itinerary.model.settings import Settings
 from itinerary.schedules import every
@@ -37,7 +37,7 @@ def test_what_comes_within_reach_is_claimed_before_messages_are_heard_and_time_i
     kinds = [type(command) for command in asked if isinstance(command, c.Write | c.Claim | c.Announce)]
     assert kinds == [c.Write, c.Claim, c.Announce]
     (told,) = [command for command in asked if isinstance(command, c.Announce)]
-    assert [type(item) for item in told.news] == [Tried], "of its end only when that is written"
+    assert [type(item) for item in told.news] == [AttemptEnded], "of its end only when that is written"
     (claim,) = [command for command in asked if isinstance(command, c.Claim)]
     assert [item.key.instant for item in claim.wanted] == [START + 12 * SECOND]
 
@@ -118,7 +118,7 @@ def test_statistics_are_one_row_per_interval() -> None:
     world.job("etl")
     world.does("main", hangs())
     world.run_to(5)
-    rows = done(world.store.read(Statistics(world.node)))
+    rows = done(world.store.read(StatisticsQuery(world.node)))
     assert [row.at - START for row in rows] == [seconds * SECOND for seconds in range(-2, 6)]
     assert rows[-1].active == 1
     assert rows[-1].index_size == 1
@@ -142,8 +142,8 @@ def test_the_loop_answers_questions() -> None:
         ("etl", "running", ""),
         ("late", "pending", "a slot of node a, 1 in line"),
     ]
-    standing = world.ask(m.JobAsked(number, "asked"))
-    assert (standing.job, standing.version, standing.active) == ("etl", 1, (world.ask(m.ActiveAsked("asked"))[0],))
+    status = world.ask(m.JobAsked(number, "asked"))
+    assert (status.job, status.version, status.active) == ("etl", 1, (world.ask(m.ActiveAsked("asked"))[0],))
     statistics = world.ask(m.StatisticsAsked("asked"))
     assert isinstance(statistics, LoopStatistics)
     assert (statistics.active, statistics.index_size, statistics.waiting, statistics.free_slots) == (1, 2, 1, 0)
@@ -250,8 +250,8 @@ def test_the_same_inputs_give_the_same_commands() -> None:
     world.run_to(40)
     world.shut_down()
     world.run_to(80)
-    here = Here(NodeNumber(world.node), "a", world.settings.kill_grace, world.settings.late_for)
-    again = Scheduler(Settings(max_concurrent_jobs=2), here)
+    node = NodeContext(NodeNumber(world.node), "a", world.settings.kill_grace, world.settings.late_for)
+    again = Scheduler(Settings(max_concurrent_jobs=2), node)
     asked: list[Any] = []
     for now, messages in world.inputs:
         asked += again.iterate(now, messages, inbox_depth=0, took=1)

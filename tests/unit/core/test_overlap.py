@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.loop.events import Finished
+from itinerary.core.loop.events import OccurrenceEnded
 from itinerary.core.loop.messages import OccurrenceAsked
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Key
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, START, World, done
 from tests.unit.core.scripted import hangs, works
@@ -33,8 +33,8 @@ def test_skip_is_recorded_and_names_the_one_in_the_way() -> None:
     assert world.statuses[:3] == ["completed", "skipped", "running"]
     assert world.story(second) == f"skipped: overlaps occurrence {first}"
     assert world.trail(second) == "prerun skipped"
-    assert [news.outcome for news in world.news if isinstance(news, Finished)] == ["skipped", "completed"]
-    assert next(news.why for news in world.news if isinstance(news, Finished)) == f"overlaps occurrence {first}"
+    assert [news.outcome for news in world.news if isinstance(news, OccurrenceEnded)] == ["skipped", "completed"]
+    assert next(news.why for news in world.news if isinstance(news, OccurrenceEnded)) == f"overlaps occurrence {first}"
     assert [key.key.ref for key in world.script.launched] == [first, third]
 
 
@@ -152,7 +152,7 @@ def test_recovery_runs_go_one_after_another_unless_they_may_overlap(overlap: str
     number = world.job("etl", overlap=overlap, schedule=every("7h"))
     world.does("main", works(10))
     instants = [START - seconds * SECOND for seconds in (3, 2, 1)]
-    wanted = [Wanted(Key(at, number, Kind.SCHEDULED), 1, at, is_recovery=True) for at in instants]
+    wanted = [ClaimRequest(Key(at, number, Kind.SCHEDULED), 1, at, is_recovery=True) for at in instants]
     done(world.store.claim(None, None, wanted))
     world.run_to(1)
     expected = ["running"] * 3 if overlap == "allow" else ["running", "queued", "queued"]

@@ -8,22 +8,22 @@ from itinerary.core.loop.overload import (
     BEHIND_MIN,
     LOOK_EVERY,
     REPEAT_AFTER,
-    Measured,
+    LoadMeasurement,
     OnTimeAgain,
-    Overload,
+    OverloadDetector,
     bottleneck,
 )
-from itinerary.model.overload import Behind, Bottleneck
+from itinerary.model.overload import Bottleneck, OverloadExtent
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, START, World
 from tests.unit.core.scripted import hangs, works
 
 NOW = 1_800_000_000 * SECOND
-ON_TIME = Measured(None, 0)
+ON_TIME = LoadMeasurement(None, 0)
 
 
-def late(by: int, **shares: float) -> Measured:
-    return Measured(NOW - by * SECOND, 7, **shares)
+def late(by: int, **shares: float) -> LoadMeasurement:
+    return LoadMeasurement(NOW - by * SECOND, 7, **shares)
 
 
 @pytest.mark.parametrize(
@@ -41,34 +41,34 @@ def late(by: int, **shares: float) -> Measured:
         (late(9, slots=0.4, loop=0.4, process=0.5, store=0.5), Bottleneck.UNKNOWN),
     ],
 )
-def test_the_bottleneck_is_what_was_used_up_and_else_unknown(measured: Measured, found: Bottleneck) -> None:
+def test_the_bottleneck_is_what_was_used_up_and_else_unknown(measured: LoadMeasurement, found: Bottleneck) -> None:
     assert bottleneck(measured) is found
 
 
 def test_a_node_that_stays_behind_says_so_at_the_second_look_and_then_once_a_minute() -> None:
-    overload, said = Overload(), []
+    overload, said = OverloadDetector(), []
     for look in range(25):
         now = NOW + look * LOOK_EVERY
-        if (line := overload.look(now, Measured(now - (8 + look) * SECOND, 40, slots=1.0))) is not None:
+        if (line := overload.look(now, LoadMeasurement(now - (8 + look) * SECOND, 40, slots=1.0))) is not None:
             said.append((look * LOOK_EVERY // SECOND, line))
     assert [at for at, _ in said] == [5, 65]
-    assert said[0][1] == Behind(NOW - 8 * SECOND, 9 * SECOND, 40, Bottleneck.SLOTS)
-    assert overload.behind == Behind(NOW - 8 * SECOND, 32 * SECOND, 40, Bottleneck.SLOTS)
+    assert said[0][1] == OverloadExtent(NOW - 8 * SECOND, 9 * SECOND, 40, Bottleneck.SLOTS)
+    assert overload.behind == OverloadExtent(NOW - 8 * SECOND, 32 * SECOND, 40, Bottleneck.SLOTS)
 
 
 def test_a_pause_that_is_made_up_for_between_two_looks_is_not_reported() -> None:
-    overload = Overload()
+    overload = OverloadDetector()
     assert overload.look(NOW, late(10)) is None
     assert overload.look(NOW + LOOK_EVERY, ON_TIME) is None
-    assert overload.look(NOW + 2 * LOOK_EVERY, Measured(NOW + 2 * LOOK_EVERY - BEHIND_MIN + 1, 1)) is None
+    assert overload.look(NOW + 2 * LOOK_EVERY, LoadMeasurement(NOW + 2 * LOOK_EVERY - BEHIND_MIN + 1, 1)) is None
     assert overload.behind is None
 
 
 def test_the_end_is_said_once_with_how_long_it_lasted_and_how_bad_it_was() -> None:
-    overload = Overload()
+    overload = OverloadDetector()
     for look, by in enumerate((10, 25, 15)):
         now = NOW + look * LOOK_EVERY
-        overload.look(now, Measured(now - by * SECOND, 3))
+        overload.look(now, LoadMeasurement(now - by * SECOND, 3))
     assert overload.look(NOW + 15 * SECOND, ON_TIME) is None, "one look may be luck"
     assert overload.look(NOW + 20 * SECOND, ON_TIME) == OnTimeAgain(30 * SECOND, 25 * SECOND)
     assert overload.behind is None
@@ -76,22 +76,22 @@ def test_the_end_is_said_once_with_how_long_it_lasted_and_how_bad_it_was() -> No
 
 
 def test_a_reminder_comes_again_after_the_clock_was_set_back() -> None:
-    overload = Overload()
+    overload = OverloadDetector()
     overload.look(NOW, late(10))
     assert overload.look(NOW + LOOK_EVERY, late(20)) is not None
     earlier = NOW - 2 * REPEAT_AFTER
-    assert overload.look(earlier, Measured(earlier - 10 * SECOND, 1)) is not None
+    assert overload.look(earlier, LoadMeasurement(earlier - 10 * SECOND, 1)) is not None
 
 
 def test_a_sentence_says_how_far_since_when_and_for_lack_of_what() -> None:
-    behind = Behind(NOW, 23 * SECOND, 1, Bottleneck.CPU)
+    behind = OverloadExtent(NOW, 23 * SECOND, 1, Bottleneck.CPU)
     assert behind.sentence == (
         "23 s behind since 2027-01-15T08:00:00Z: it lacks CPU (bottleneck: cpu), and 1 due run has not started"
     )
 
 
 def test_a_sentence_does_not_say_that_no_run_waits_where_the_node_has_not_even_claimed_them() -> None:
-    behind = Behind(NOW, 23 * SECOND, 0, Bottleneck.CPU)
+    behind = OverloadExtent(NOW, 23 * SECOND, 0, Bottleneck.CPU)
     assert behind.sentence.endswith("(bottleneck: cpu), and due runs are not claimed yet")
 
 

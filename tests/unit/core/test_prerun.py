@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from itinerary.core.loop.commands import Claim, ReadRows, RebuildIndex, StartRuns
-from itinerary.core.loop.events import Began
+from itinerary.core.loop.events import OccurrenceStarted
 from itinerary.core.loop.messages import ClaimsAnswered, ConfigurationUpdated, OccurrenceAsked
 from itinerary.model.states import OccurrenceState
-from itinerary.model.timeline import Judge, Verdict, VerdictKind
+from itinerary.model.timeline import UnstartedDecision, UnstartedReconciler, VerdictKind
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, START, World, done
 from tests.unit.core.scripted import hangs
@@ -24,7 +24,9 @@ def test_it_exists_before_its_instant_and_starts_on_it_exactly() -> None:
     world.run_to(0.25)
     assert world.rows[0].started_at == START
     assert world.launches() == [("main", 1, 0)]
-    assert [(news.due_at, news.started_at) for news in world.news if isinstance(news, Began)] == [(START, START)]
+    assert [(news.due_at, news.started_at) for news in world.news if isinstance(news, OccurrenceStarted)] == [
+        (START, START)
+    ]
 
 
 @pytest.mark.spec("S6", "jitter")
@@ -173,8 +175,10 @@ def test_a_start_that_the_store_finds_too_early_is_asked_for_again() -> None:
     assert 0 <= world.rows[0].started_at - START < 20_000
 
 
-def keep_all(version: int) -> Judge:
-    return lambda rows, _: [Verdict(row.ref, VerdictKind.KEEP, version, "kept") for row in rows if row.instant >= START]
+def keep_all(version: int) -> UnstartedReconciler:
+    return lambda rows, _: [
+        UnstartedDecision(row.ref, VerdictKind.KEEP, version, "kept") for row in rows if row.instant >= START
+    ]
 
 
 @pytest.mark.spec("R6")
@@ -238,11 +242,11 @@ def test_what_an_update_took_away_and_another_restored_runs_on_time() -> None:
     world.job("etl")
     world.run_to(-2)
 
-    def withdraw(rows: object, entries: object) -> list[Verdict]:
-        return [Verdict(world.ref, VerdictKind.WITHDRAW, 2, "not in version 2")]
+    def withdraw(rows: object, entries: object) -> list[UnstartedDecision]:
+        return [UnstartedDecision(world.ref, VerdictKind.WITHDRAW, 2, "not in version 2")]
 
-    def restore(rows: object, entries: object) -> list[Verdict]:
-        return [Verdict(world.ref, VerdictKind.RESTORE, 3, "again in version 3")]
+    def restore(rows: object, entries: object) -> list[UnstartedDecision]:
+        return [UnstartedDecision(world.ref, VerdictKind.RESTORE, 3, "again in version 3")]
 
     world.job("etl", schedule=every("7h"), judge=withdraw)
     world.run_to(-1.5)
@@ -270,14 +274,14 @@ def test_what_an_old_index_wants_is_not_claimed_by_the_revision_of_one_that_come
     world = World(pre_schedule_interval=2 * SECOND)
     world.job("etl", schedule=every("10s"))
     world.run_to(3)
-    old = world.scheduler._board.revision
+    old = world.scheduler._scheduler.revision
     world.keep(RebuildIndex)
     world.job("etl", schedule=every("7h"), is_heard=False)
     world.rebuild()
     world._shared[0] = START + 8 * SECOND + 1
     asked = world.turn()
     assert [(one.revision, len(one.wanted)) for one in asked if isinstance(one, Claim)] == [(old, 1)]
-    assert world.scheduler._board.revision > old
+    assert world.scheduler._scheduler.revision > old
     world.keep()
     world.run_to(25)
     assert [row.instant for row in world.rows] == [START], "its second version is not due for hours"

@@ -9,7 +9,7 @@ from itinerary.core.loop import messages as m
 from itinerary.core.loop.report_queue import AT_ONCE, HELD_MAX, HERD
 from itinerary.core.loop.scheduler import LAUNCH_FOR
 from itinerary.model.attempts import AttemptKey, Ended, Succeeded
-from itinerary.model.writes import Change
+from itinerary.model.writes import OwnerWrite
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, START, World
 from tests.unit.core.scripted import hangs
@@ -17,7 +17,7 @@ from tests.unit.core.scripted import hangs
 pytestmark = pytest.mark.spec("L3", "starts before ends")
 
 
-def written(asked: list[c.Command]) -> list[Change]:
+def written(asked: list[c.Command]) -> list[OwnerWrite]:
     return [change for command in asked if isinstance(command, c.Write) for change in command.changes]
 
 

@@ -8,10 +8,10 @@ from itinerary.core.loop.commands import StartRuns, Write
 from itinerary.core.loop.messages import ActiveAsked, OccurrenceAsked, RowsRead, StartsAnswered, WorkOffered
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap, Retry
-from itinerary.model.queries import ByRef, LimitUse
+from itinerary.model.queries import ByRefQuery, LimitUseQuery
 from itinerary.model.rows import Key, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Cancellation, Refusal, Refused, Started, Wanted
+from itinerary.model.writes import CancelRequest, ClaimRequest, Refusal, Refused, Started
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, World, done
 from tests.unit.core.scripted import fails, hangs, works
@@ -100,9 +100,9 @@ def test_while_a_peer_still_runs_the_slot_and_the_share_are_kept() -> None:
     world.does("b", hangs(stops_after=4), works())
     for second in (2, 6, 8):  # it runs, and is being ended, while the other waits to retry
         world.run_to(second)
-        assert (world.scheduler._board.line.free, holders(world, "api")) == (0, [world.ref])
+        assert (world.scheduler._scheduler.line.free, holders(world, "api")) == (0, [world.ref])
     world.run_to(10)
-    assert (world.scheduler._board.line.free, holders(world, "api")) == (1, [])
+    assert (world.scheduler._scheduler.line.free, holders(world, "api")) == (1, [])
     world.run_to(60)
     assert world.statuses == ["completed"]
     world.at_rest()
@@ -117,10 +117,10 @@ def test_cancelled_while_it_waits_for_a_slot_to_retry() -> None:
     world.does("main", fails(), works())
     world.does("late", works(20))
     world.run_to(10)
-    assert len(world.scheduler._board.line) == 1
+    assert len(world.scheduler._scheduler.line) == 1
     world.cancel(by="anna")
     assert world.statuses[0] == "cancelled"
-    assert len(world.scheduler._board.line) == 0
+    assert len(world.scheduler._scheduler.line) == 0
     world.run_to(40)
     assert len(world.launches()) == 2
     world.at_rest()
@@ -131,7 +131,7 @@ def test_an_offered_one_that_cannot_be_started_here_is_not_tried_each_second() -
     world = World()
     number = world.job("etl", schedule=every("7h"))
     at = world.now
-    done(world.store.claim(None, None, [Wanted(Key(at, number, Kind.TRIGGER, "now"), 1, at)]))
+    done(world.store.claim(None, None, [ClaimRequest(Key(at, number, Kind.TRIGGER, "now"), 1, at)]))
     world.keep(StartRuns)
     world.run_to(-2)
     (kept,) = [command for command in world.kept if isinstance(command, StartRuns)]
@@ -149,7 +149,7 @@ def test_what_was_asked_for_runs_at_the_version_it_was_asked_for_with() -> None:
     number = world.job("etl", "old", schedule=every("7h"))
     world.job("etl", "new", schedule=every("7h"))
     at = world.now
-    done(world.store.claim(None, None, [Wanted(Key(at, number, Kind.TRIGGER, "now"), 1, at)]))
+    done(world.store.claim(None, None, [ClaimRequest(Key(at, number, Kind.TRIGGER, "now"), 1, at)]))
     world.run_to(0)
     assert [(one.facts.task, one.facts.version) for one in world.script.launched] == [("old", 1)]
 
@@ -159,7 +159,7 @@ def test_a_run_that_answers_for_a_window_is_told_of_it() -> None:
     world = World()
     number = world.job("etl", schedule=every("7h"))
     at, window = world.now, Window(world.now - 100 * SECOND, world.now + SECOND, 11)
-    row = Wanted(Key(at, number, Kind.SCHEDULED), 1, at, is_recovery=True, window=window)
+    row = ClaimRequest(Key(at, number, Kind.SCHEDULED), 1, at, is_recovery=True, window=window)
     done(world.store.claim(None, None, [row]))
     world.run_to(0)
     (facts,) = [one.facts for one in world.script.launched]
@@ -180,7 +180,7 @@ def test_places_in_line_are_told_and_who_leaves_makes_room() -> None:
     assert places() == [(name, f"a slot of node a, {place} in line") for place, name in enumerate("bcd", 1)]
     world.cancel(world.rows[2].ref)
     assert places() == [("b", "a slot of node a, 1 in line"), ("d", "a slot of node a, 2 in line")]
-    assert world.scheduler._board.line.free == 0
+    assert world.scheduler._scheduler.line.free == 0
 
 
 @pytest.mark.spec("X1")
@@ -190,14 +190,14 @@ def test_a_slot_is_given_back_when_a_start_is_refused() -> None:
     world.does("main", works(6))
     world.run_to(4.5)
     assert world.statuses[:2] == ["running", "skipped"]
-    assert world.scheduler._board.line.free == 1
+    assert world.scheduler._scheduler.line.free == 1
 
 
 # -- limits ----------------------------------------------------------------------------------------------------------
 
 
 def holders(world: World, name: str) -> list[Ref]:
-    return list(done(world.store.read(LimitUse(name))))
+    return list(done(world.store.read(LimitUseQuery(name))))
 
 
 @pytest.mark.spec("X11")
@@ -211,7 +211,7 @@ def test_a_start_without_a_share_waits_as_pending_and_is_told_for_what() -> None
     shown = world.ask(OccurrenceAsked(ref, "asked"))
     assert (shown.state, shown.waits_for) == (OccurrenceState.PENDING, "a share of limit api")
     assert world.trail(ref) == "prerun pending"
-    assert world.scheduler._board.line.free == world.settings.max_concurrent_jobs - 1
+    assert world.scheduler._scheduler.line.free == world.settings.max_concurrent_jobs - 1
     assert holders(world, "api") == [world.ref]
     world.run_to(20)
     assert world.launches() == [("main", 1, 0), ("late", 1, 5)], "it asks as soon as the share is given back here"
@@ -241,7 +241,7 @@ def test_a_share_is_given_back_while_it_waits_to_retry_and_asked_for_again() -> 
     world.run_to(8)
     shown = world.ask(OccurrenceAsked(world.ref, "asked"))
     assert (shown.state, shown.waits_for) == (OccurrenceState.RETRYING, "a share of limit api")
-    assert world.scheduler._board.line.free == world.settings.max_concurrent_jobs - 1
+    assert world.scheduler._scheduler.line.free == world.settings.max_concurrent_jobs - 1
     assert world.statuses[0] == "retrying"
     world.run_to(30)
     assert world.statuses == ["completed", "completed"]
@@ -297,7 +297,7 @@ def test_what_was_offered_when_there_was_no_room_is_taken_as_soon_as_there_is() 
     number = world.job("etl", schedule=every("7h"), overlap=Overlap.ALLOW)
     world.does("main", *[works(0.01)] * 20)
     at = world.now
-    wanted = [Wanted(Key(at, number, Kind.TRIGGER, str(request)), 1, at) for request in range(20)]
+    wanted = [ClaimRequest(Key(at, number, Kind.TRIGGER, str(request)), 1, at) for request in range(20)]
     done(world.store.claim(None, None, wanted))
     world.run(2)
     assert len(world.script.launched) == 20, "and not one for each look at what there is"
@@ -336,9 +336,9 @@ def test_a_start_that_was_given_up_and_arrives_after_all_is_not_forgotten_by_a_c
     world.turn()
     (started,) = done(world.store.start(world.node, kept.revision, kept.starts, 2 * SECOND))
     assert isinstance(started, Started)
-    done(world.store.control(None, [Cancellation(started.ref, "anna")]))
+    done(world.store.control(None, [CancelRequest(started.ref, "anna")]))
     world.kept, world._keeps = [], ()
-    world.send(RowsRead(list(done(world.store.read(ByRef((started.ref,)))).values())))
+    world.send(RowsRead(list(done(world.store.read(ByRefQuery((started.ref,)))).values())))
     world.run_to(20)
     assert world.statuses[0] == "cancelled"
-    assert world.scheduler._board.live == {}
+    assert world.scheduler._scheduler.live == {}

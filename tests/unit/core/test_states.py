@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from itinerary.core.loop.commands import Write
-from itinerary.core.loop.events import Finished
+from itinerary.core.loop.events import OccurrenceEnded
 from itinerary.core.loop.messages import OccurrenceAsked, WritesAnswered
-from itinerary.model.attempts import AttemptKey, Moved
+from itinerary.model.attempts import AttemptKey, PodMoved
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.policies import Retry
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState
@@ -39,19 +39,19 @@ def skipped(world: World) -> None:
 
 
 def requiring(answer: str) -> Callable[[World], None]:
-    def tell(world: World) -> None:
+    def notify(world: World) -> None:
         world.job("etl", requires=(READY,))
         world.does("python app:ready", says(answer), says("true"))
 
-    return tell
+    return notify
 
 
 def pod(act: Act) -> Callable[[World], None]:
-    def tell(world: World) -> None:
+    def notify(world: World) -> None:
         world.job("etl", retry=Retry(1, "2s"), task_timeout="5s")
         world.does("main", act, works())
 
-    return tell
+    return notify
 
 
 WAYS: list[tuple[str, Callable[[World], None], int, str]] = [
@@ -119,9 +119,9 @@ WAYS: list[tuple[str, Callable[[World], None], int, str]] = [
 @pytest.mark.spec("D3")
 @pytest.mark.parametrize("way", WAYS, ids=[way[0] for way in WAYS])
 def test_each_way_through_the_states(way: tuple[str, Callable[[World], None], int, str]) -> None:
-    _, tell, place, trail = way
+    _, notify, place, trail = way
     world = World()
-    tell(world)
+    notify(world)
     world.run_to(60)
     assert world.trail(world.rows[place].ref) == trail
 
@@ -140,7 +140,7 @@ def test_a_task_that_says_it_is_in_a_state_that_no_task_is_in_is_refused_and_log
     world.job("etl")
     world.does("main", hangs())
     world.run_to(1)
-    world.report(Moved(AttemptKey(world.ref, 0, 1), state))
+    world.report(PodMoved(AttemptKey(world.ref, 0, 1), state))
     assert [line["to"] for line in world.logged("transition.refused")] == [state]
     assert world.statuses == ["running"]
 
@@ -187,7 +187,7 @@ def test_one_that_the_store_had_to_fail_is_ended_here_and_told_of() -> None:
     world.send(WritesAnswered(kept.changes, [Refused(world.ref, Refusal.UNWRITABLE, "a write could not be stored")]))
     world.run_to(3)
     assert world.script.killed == [AttemptKey(world.ref, 1, 1)]
-    (ended,) = [news for news in world.news if isinstance(news, Finished)]
+    (ended,) = [news for news in world.news if isinstance(news, OccurrenceEnded)]
     assert (ended.outcome, ended.why) == (OccurrenceState.FAILED, "a write could not be stored")
     world.at_rest()
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from itinerary.core.recovery.strategies import (
     STRETCH_MIN,
-    Missing,
-    Policy,
+    MissingInstants,
+    RecoveryTerms,
     late,
     overlap_of_recovery,
     recovered,
@@ -25,7 +25,7 @@ from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap, Recovery
 from itinerary.model.rows import JobNumber, JobRow, Key
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.schedules import every
 from tests.unit.core.timelines import HOUR, NOON, SECOND
 
@@ -36,18 +36,18 @@ RUNS, MISSED = OccurrenceState.QUEUED, OccurrenceState.MISSED
 
 def missing(
     instants: Sequence[int], places: Sequence[int] | None = None, versions: Sequence[int] | None = None
-) -> Missing:
-    return Missing(
+) -> MissingInstants:
+    return MissingInstants(
         np.array(instants, np.int64),
         np.array(range(len(instants)) if places is None else places, np.int64),
         np.array([1] * len(instants) if versions is None else versions, np.int64),
     )
 
 
-def policies(strategy: Recovery, *schedules: str, **bounds: int | None) -> dict[int, Policy]:
+def policies(strategy: Recovery, *schedules: str, **bounds: int | None) -> dict[int, RecoveryTerms]:
     recovery = EffectiveRecovery(strategy, **bounds)
     return {
-        version: Policy(version, every(schedule), recovery, priority=5)
+        version: RecoveryTerms(version, every(schedule), recovery, priority=5)
         for version, schedule in enumerate(schedules or ("1h", "1h"), 1)
     }
 
@@ -57,7 +57,7 @@ def hours_down(count: int) -> tuple[list[int], int]:
     return [NOON + n * HOUR for n in range(count)], NOON + count * HOUR
 
 
-def counted(rows: Sequence[Wanted]) -> dict[OccurrenceState, int]:
+def counted(rows: Sequence[ClaimRequest]) -> dict[OccurrenceState, int]:
     """How many instants run and how many are missed, windows counted with what they hold."""
     found: dict[OccurrenceState, int] = {}
     for row in rows:
@@ -152,14 +152,14 @@ def test_a_compressed_window_ends_where_the_schedule_changes_and_not_where_only_
 def test_the_strategy_is_that_of_the_version_in_force_at_the_last_missing_instant() -> None:
     instants, now = hours_down(3)
     mixed = {
-        1: Policy(1, every("1h"), EffectiveRecovery(Recovery.EXECUTE_ALL)),
-        2: Policy(2, every("1h"), EffectiveRecovery(Recovery.MARK_AS_MISSED)),
+        1: RecoveryTerms(1, every("1h"), EffectiveRecovery(Recovery.EXECUTE_ALL)),
+        2: RecoveryTerms(2, every("1h"), EffectiveRecovery(Recovery.MARK_AS_MISSED)),
     }
     rows = recovered(JOB, missing(instants, versions=[1, 1, 2]), mixed, now)
     assert [(row.status, row.version) for row in rows] == [(MISSED, 1), (MISSED, 1), (MISSED, 2)]
 
 
-@pytest.mark.spec("R1", "stretch")
+@pytest.mark.spec("R1", "segment")
 def test_more_than_a_thousand_missed_instants_are_one_row_with_window_and_count() -> None:
     instants, now = hours_down(STRETCH_MIN + 2)
     rows = recovered(JOB, missing(instants), policies(Recovery.EXECUTE_LAST), now)
@@ -171,20 +171,20 @@ def test_more_than_a_thousand_missed_instants_are_one_row_with_window_and_count(
     assert all(row.window is None for row in fewer)
 
 
-@pytest.mark.spec("R1", "stretch")
+@pytest.mark.spec("R1", "segment")
 def test_no_window_reaches_over_an_instant_that_has_a_row() -> None:
     count = 2 * STRETCH_MIN + 3
     instants, now = hours_down(count)
     there = STRETCH_MIN + 1
     places = [place for place in range(count) if place != there]
     left = missing([instants[place] for place in places], places)
-    stretches = recovered(JOB, left, policies(Recovery.MARK_AS_MISSED), now)
-    assert [row.window for row in stretches] == [
+    segments = recovered(JOB, left, policies(Recovery.MARK_AS_MISSED), now)
+    assert [row.window for row in segments] == [
         Window(instants[0], instants[there - 1] + SECOND, STRETCH_MIN + 1),
         Window(instants[there + 1], instants[-1] + SECOND, STRETCH_MIN + 1),
     ]
     runs = recovered(JOB, left, policies(Recovery.COMPRESSED), now)
-    assert [row.window for row in runs] == [row.window for row in stretches]
+    assert [row.window for row in runs] == [row.window for row in segments]
     assert [row.key.instant for row in runs] == [instants[there - 1], instants[-1]]
 
 
@@ -203,7 +203,7 @@ def test_every_strategy_answers_for_each_missing_instant_exactly_once(
 ) -> None:
     listed = sorted(places)
     versions = sorted(data.draw(st.sampled_from([1, 2, 3])) for _ in listed)
-    of_versions = {n: Policy(n, every(f"{n % 2 + 1}h"), recovery) for n in (1, 2, 3)}
+    of_versions = {n: RecoveryTerms(n, every(f"{n % 2 + 1}h"), recovery) for n in (1, 2, 3)}
     left = missing([NOON + place * HOUR for place in listed], listed, versions)
     rows = recovered(JOB, left, of_versions, NOON + 50 * HOUR)
     answered = [
@@ -230,7 +230,7 @@ def test_what_is_left_after_a_crash_is_decided_as_it_would_have_been(
     count: int, written: int, recovery: EffectiveRecovery
 ) -> None:
     instants, now = hours_down(count)
-    of_versions = {1: Policy(1, every("1h"), recovery)}
+    of_versions = {1: RecoveryTerms(1, every("1h"), recovery)}
     whole = recovered(JOB, missing(instants), of_versions, now)
     rest = recovered(JOB, missing(instants[written:], range(written, max(count, written))), of_versions, now)
     assert rest == whole[written:]
@@ -246,7 +246,7 @@ def test_what_is_younger_than_the_grace_period_simply_runs_late() -> None:
 @pytest.mark.spec("S6", "jitter")
 def test_a_row_is_due_at_its_instant_and_the_jitter_of_its_id_on_top() -> None:
     schedule = every("1h", jitter="10m")
-    of_versions = {1: Policy(1, schedule, EffectiveRecovery(Recovery.EXECUTE_ALL))}
+    of_versions = {1: RecoveryTerms(1, schedule, EffectiveRecovery(Recovery.EXECUTE_ALL))}
     rows = recovered(JOB, missing([NOON, NOON + HOUR]), of_versions, NOON + 2 * HOUR)
     delays = [jitter_for(occurrence_id(job_id("backup"), instant), 600 * SECOND) for instant in (NOON, NOON + HOUR)]
     assert [row.due_at - row.key.instant for row in rows] == delays
@@ -259,12 +259,12 @@ def test_a_row_is_due_at_its_instant_and_the_jitter_of_its_id_on_top() -> None:
 def test_recovery_runs_go_one_after_another_unless_overlap_is_allowed(overlap: Overlap) -> None:
     assert overlap_of_recovery(overlap) is (Overlap.ALLOW if overlap is Overlap.ALLOW else Overlap.QUEUE)
     instants, now = hours_down(2)
-    policy = Policy(1, every("1h"), EffectiveRecovery(Recovery.EXECUTE_ALL), overlap=overlap)
+    policy = RecoveryTerms(1, every("1h"), EffectiveRecovery(Recovery.EXECUTE_ALL), overlap=overlap)
     rows = recovered(JOB, missing(instants), {1: policy}, now)
     assert {row.status for row in rows} == {OccurrenceState.PRERUN if overlap is Overlap.ALLOW else RUNS}
 
 
-@pytest.mark.spec("R1", "stretch")
+@pytest.mark.spec("R1", "segment")
 def test_a_stretch_can_be_asked_for_however_short_it_is() -> None:
     rows = settled(
         JOB,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from itinerary.core.recovery import sweep as sweeping
 from itinerary.core.recovery.audit import audit
-from itinerary.core.recovery.match import Matching, Span
+from itinerary.core.recovery.match import JobSpan, PackedInstants
 from itinerary.core.recovery.strategies import STRETCH_MIN
 from itinerary.core.recovery.sweep import STEP_MAX
 from itinerary.core.timeline.timeline import Timeline
@@ -171,7 +171,7 @@ def test_of_a_pause_that_has_less_than_a_thousand_instants_an_hour_the_first_tho
     assert all(row.window is None for row in rows[:-1])
 
 
-@pytest.mark.spec("R1", "stretch")
+@pytest.mark.spec("R1", "segment")
 def test_a_long_pause_that_nobody_saw_is_one_row_from_its_first_instant_on() -> None:
     book, shelf = Book(), Shelf()
     job = book.job("pulse", every("1s"), overrides=by("mark_as_missed"))
@@ -394,8 +394,8 @@ def shelf_is_exact(shelf: Shelf, timeline: Timeline, start: int, end: int) -> bo
     expected = timeline.expected(start, end)
     report = audit(expected, shelf.decided(start, end), shelf.windows(start), {})
     windows = [row for row in shelf.windows(start) if row.window_count]
-    spans = [Span(row.job, row.window_start or 0, row.window_end or 0) for row in windows]
-    assert Matching(expected).inside(spans).tolist() == [row.window_count for row in windows]
+    spans = [JobSpan(row.job, row.window_start or 0, row.window_end or 0) for row in windows]
+    assert PackedInstants(expected).inside(spans).tolist() == [row.window_count for row in windows]
     return report.is_clean and not report.unexpected and report.matched + report.unknown_count == report.expected
 
 

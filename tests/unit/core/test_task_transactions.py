@@ -8,7 +8,7 @@ import pytest
 
 from itinerary.core.loop.commands import Write
 from itinerary.core.loop.messages import Heartbeats, TransactionEnded, TransactionOpened
-from itinerary.core.loop.replies import Loan, Told
+from itinerary.core.loop.replies import RequestReply, WriteGrant
 from itinerary.model.attempts import AttemptKey, Ended, Failed, Succeeded
 from itinerary.model.policies import Retry
 from itinerary.model.states import TaskState
@@ -27,7 +27,7 @@ def running(*tasks: str, **overrides: Any) -> tuple[World, AttemptKey]:
     return world, AttemptKey(world.ref, 0, 1)
 
 
-def commit(world: World, loan: Loan) -> None:
+def commit(world: World, loan: WriteGrant) -> None:
     """What the store does at the end of a task's transaction."""
     (answer,) = done(world.store.write(world.node, [loan.success]))
     assert isinstance(answer, Written)
@@ -37,7 +37,7 @@ def commit(world: World, loan: Loan) -> None:
 def test_a_loan_is_the_next_write_of_the_occurrence() -> None:
     world, key = running()
     loan = world.ask(TransactionOpened(key, "asked"))
-    assert isinstance(loan, Loan)
+    assert isinstance(loan, WriteGrant)
     assert (loan.success.sequence, loan.failure.sequence) == (2, 2)
     assert [row.status for row in (*loan.success.attempts, *loan.failure.attempts)] == ["success", "failed"]
     commit(world, loan)
@@ -93,7 +93,7 @@ def test_it_waits_for_the_writes_before_it() -> None:
     assert "loan" not in world.answers
     assert any(isinstance(one, Write) and one.is_urgent for one in world.kept), "who waits for it says so"
     world.let_go()
-    assert isinstance(world.answers["loan"], Loan)
+    assert isinstance(world.answers["loan"], WriteGrant)
 
 
 @pytest.mark.spec("D6")
@@ -158,11 +158,11 @@ def test_it_is_refused_to_an_attempt_that_is_over_or_has_had_one() -> None:
     loan = world.ask(TransactionOpened(key, "asked"))
     commit(world, loan)
     world.send(TransactionEnded(key, committed=True, writes=1))
-    assert world.ask(TransactionOpened(key, "asked")) == Told(
+    assert world.ask(TransactionOpened(key, "asked")) == RequestReply(
         done=False, why="its attempt has committed a transaction already"
     )
     world.report(Ended(key, Succeeded()))
-    over = Told(done=False, why="its attempt is over")
+    over = RequestReply(done=False, why="its attempt is over")
     assert world.ask(TransactionOpened(key, "asked")) == over
     assert world.ask(TransactionOpened(AttemptKey(world.ref, 1, 2), "asked")) == over
     assert world.ask(TransactionOpened(AttemptKey(world.ref, 9, 1), "asked")) == over
@@ -173,7 +173,7 @@ def test_it_is_refused_to_one_that_is_asked_to_end() -> None:
     world, key = running()
     world.does("main", ignores())
     world.cancel(by="anna")
-    assert world.ask(TransactionOpened(key, "asked")) == Told(done=False, why="its attempt is over")
+    assert world.ask(TransactionOpened(key, "asked")) == RequestReply(done=False, why="its attempt is over")
 
 
 @pytest.mark.spec("D6")

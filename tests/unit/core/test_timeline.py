@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from itinerary.core.timeline.expected import Due
-from itinerary.core.timeline.history import Active, Paused, Removed, Stopped
+from itinerary.core.timeline.history import JobActive, JobPaused, JobRemoved, JobStopped
 from itinerary.errors import RecordError, WindowError
 from itinerary.model.rows import EntryKind, JobNumber
 from itinerary.schedules import cron, custom, every, excluding, once
@@ -33,10 +33,10 @@ def test_a_pause_is_history_and_not_a_flag() -> None:
     job = book.job("backup", MINUTELY)
     book.pause(job, NOON + 10 * MINUTE, reason="migration")
     book.resume(job, NOON + 20 * MINUTE)
-    found = book.timeline.stretches(job, NOON, NOON + HOUR)
+    found = book.timeline.segments(job, NOON, NOON + HOUR)
     assert standings(found) == [(0, 10, 1, "active"), (10, 20, 1, "paused"), (20, 60, 1, "active")]
-    assert found[1].standing == Paused("anna", NOON + 10 * MINUTE, "migration")
-    assert str(found[1].standing) == "paused by anna since 2027-01-15T12:10:00Z: migration"
+    assert found[1].status == JobPaused("anna", NOON + 10 * MINUTE, "migration")
+    assert str(found[1].status) == "paused by anna since 2027-01-15T12:10:00Z: migration"
 
 
 @pytest.mark.spec("S11", "repeating has no effect")
@@ -51,7 +51,7 @@ def test_repeating_a_pause_a_stop_a_resume_or_a_start_has_no_effect() -> None:
         getattr(repeated, what)(job, NOON + at * MINUTE)
         getattr(repeated, what)(job, NOON + (at + 5) * MINUTE)
     assert repeated.timeline.history(job) == once_only.timeline.history(job)
-    assert standings(repeated.timeline.stretches(job, NOON, NOON + HOUR)) == [
+    assert standings(repeated.timeline.segments(job, NOON, NOON + HOUR)) == [
         (0, 10, 1, "active"),
         (10, 20, 1, "paused"),
         (20, 30, 1, "active"),
@@ -67,7 +67,7 @@ def test_a_pause_until_an_instant_ends_by_itself_and_a_later_pause_moves_its_end
     book.pause(job, NOON + 10 * MINUTE, until=NOON + 20 * MINUTE)
     book.pause(job, NOON + 30 * MINUTE, until=NOON + 40 * MINUTE, by="ben")
     book.pause(job, NOON + 35 * MINUTE, until=NOON + 50 * MINUTE)
-    found = book.timeline.stretches(job, NOON, NOON + HOUR)
+    found = book.timeline.segments(job, NOON, NOON + HOUR)
     assert standings(found) == [
         (0, 10, 1, "active"),
         (10, 20, 1, "paused"),
@@ -76,9 +76,9 @@ def test_a_pause_until_an_instant_ends_by_itself_and_a_later_pause_moves_its_end
         (35, 50, 1, "paused"),
         (50, 60, 1, "active"),
     ]
-    assert found[4].standing == Paused("ben", NOON + 30 * MINUTE, None, NOON + 50 * MINUTE), "it is still ben's pause"
+    assert found[4].status == JobPaused("ben", NOON + 30 * MINUTE, None, NOON + 50 * MINUTE), "it is still ben's pause"
     book.pause(job, NOON + 60 * MINUTE, until=NOON + 60 * MINUTE)
-    assert isinstance(book.timeline.stretches(job, NOON + 61 * MINUTE, NOON + 62 * MINUTE)[0].standing, Active)
+    assert isinstance(book.timeline.segments(job, NOON + 61 * MINUTE, NOON + 62 * MINUTE)[0].status, JobActive)
 
 
 @pytest.mark.spec("S11", "stop")
@@ -88,9 +88,9 @@ def test_what_is_stopped_and_paused_is_stopped_and_paused_again_when_it_is_start
     book.pause(job, NOON + 10 * MINUTE)
     book.stop(job, NOON + 20 * MINUTE, reason="too slow")
     book.start(job, NOON + 30 * MINUTE)
-    found = book.timeline.stretches(job, NOON, NOON + 40 * MINUTE)
+    found = book.timeline.segments(job, NOON, NOON + 40 * MINUTE)
     assert standings(found)[1:] == [(10, 20, 1, "paused"), (20, 30, 1, "stopped"), (30, 40, 1, "paused")]
-    assert found[2].standing == Stopped("anna", NOON + 20 * MINUTE, "too slow")
+    assert found[2].status == JobStopped("anna", NOON + 20 * MINUTE, "too slow")
     assert [minute for minute, _, _ in minutes(book, job, 15, 35)] == [*range(15, 20), *range(30, 35)]
 
 
@@ -101,7 +101,7 @@ def test_a_new_version_supersedes_every_version_that_was_to_take_effect_then_or_
     book.version(job, every("10m"), NOON + 30 * MINUTE)
     book.version(job, every("20m"), NOON + 50 * MINUTE)
     book.version(job, every("2m"), NOON + 30 * MINUTE)
-    assert standings(book.timeline.stretches(job, NOON, NOON + HOUR)) == [(0, 30, 1, "active"), (30, 60, 4, "active")]
+    assert standings(book.timeline.segments(job, NOON, NOON + HOUR)) == [(0, 30, 1, "active"), (30, 60, 4, "active")]
     assert minutes(book, job, 28, 34) == [(28, 1, True), (29, 1, True), (30, 4, True), (32, 4, True)]
 
 
@@ -112,13 +112,13 @@ def test_a_removed_job_expects_nothing_until_a_later_version_brings_it_back() ->
     book.pause(job, NOON + 5 * MINUTE)
     book.version(job, every("5m"), NOON + 40 * MINUTE)
     book.remove(job, NOON + 10 * MINUTE)
-    assert standings(book.timeline.stretches(job, NOON, NOON + HOUR))[2:] == [(10, 60, 1, "removed")], (
+    assert standings(book.timeline.segments(job, NOON, NOON + HOUR))[2:] == [(10, 60, 1, "removed")], (
         "an update that was planned before the removal does not bring it back"
     )
     book.version(job, every("2m"), NOON + 20 * MINUTE)
-    found = book.timeline.stretches(job, NOON, NOON + HOUR)
+    found = book.timeline.segments(job, NOON, NOON + HOUR)
     assert standings(found)[2:] == [(10, 20, 1, "removed"), (20, 60, 3, "active")], "nor is it paused any more"
-    assert isinstance(found[2].standing, Removed)
+    assert isinstance(found[2].status, JobRemoved)
     assert minutes(book, job, 8, 24) == [(8, 1, False), (9, 1, False), (20, 3, True), (22, 3, True)]
 
 
@@ -130,7 +130,7 @@ def test_of_entries_that_act_from_one_instant_the_later_has_the_last_word() -> N
     book.version(job, every("2m"), NOON + 10 * MINUTE)
     book.pause(job, NOON + 20 * MINUTE)
     book.resume(job, NOON + 20 * MINUTE)
-    assert standings(book.timeline.stretches(job, NOON, NOON + HOUR)) == [(0, 10, 1, "active"), (10, 60, 2, "active")]
+    assert standings(book.timeline.segments(job, NOON, NOON + HOUR)) == [(0, 10, 1, "active"), (10, 60, 2, "active")]
 
 
 @pytest.mark.spec("S11", "in force")

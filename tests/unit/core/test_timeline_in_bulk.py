@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from itinerary.core.timeline import timeline as timeline_module
 from itinerary.core.timeline.definitions import read_schedule
 from itinerary.core.timeline.expected import Due, Expected
-from itinerary.core.timeline.history import FOREVER, Paused, Removed
+from itinerary.core.timeline.history import FOREVER, JobPaused, JobRemoved
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.core.timeline.zone_history import StoredZone
 from itinerary.errors import RecordError
@@ -94,14 +94,14 @@ def naive(book: Book, job: JobNumber, start: int, end: int) -> list[Due]:
 def naive_zones(book: Book, instant: int) -> ZoneSource:
     """The last of the tables that have begun by then; before the first one, the first."""
     entries = [entry for entry in book.entries if entry.kind is EntryKind.ZONE]
-    standing = [
+    status = [
         entry
         for entry in entries
         if not any(
             later.revision > entry.revision and later.effective_from <= entry.effective_from for later in entries
         )
     ]
-    begun = [entry for entry in standing if entry.effective_from <= instant] or standing[:1]
+    begun = [entry for entry in status if entry.effective_from <= instant] or status[:1]
     zone = table(begun[-1].body or "")
     return lambda name: zone if name == BERLIN else packaged_zone(name)
 
@@ -279,9 +279,9 @@ def test_the_catalogue_lists_who_has_a_version_now_or_later() -> None:
     assert listed[steady].version == 2
     assert listed[steady].definition.schedule == {"every": "9m"}
     assert listed[steady].schedule == every("9m")
-    assert isinstance(listed[steady].standing, Paused)
-    assert isinstance(listed[back].standing, Removed)
-    assert listed[ahead].standing is None
+    assert isinstance(listed[steady].status, JobPaused)
+    assert isinstance(listed[back].status, JobRemoved)
+    assert listed[ahead].status is None
     assert book.timeline.definition(steady, 1).schedule == {"every": "1m"}
     assert book.timeline.schedule(steady, 2) == every("9m")
     with pytest.raises(RecordError, match="no version 3"):

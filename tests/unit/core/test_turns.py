@@ -11,8 +11,8 @@ from itinerary.core.loop import commands as c
 from itinerary.core.loop.messages import OccurrenceAsked
 from itinerary.core.loop.occurrence import Stage
 from itinerary.core.loop.starts import _MARKS_A_SECOND
-from itinerary.core.loop.timers import Agenda
-from itinerary.core.loop.turns import WAIT_MAX, Turns
+from itinerary.core.loop.timers import TimerQueue
+from itinerary.core.loop.turns import WAIT_MAX, RunOrder
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules import every
 from tests.unit.core.bench import SECOND, START, World
@@ -170,12 +170,12 @@ def test_marks_of_runs_that_lack_a_slot_are_bounded() -> None:
 
 
 @pytest.mark.spec("X6", "what is late together runs in order")
-@pytest.mark.parametrize("stage", [Stage.CLAIMED, Stage.LINED_UP])
+@pytest.mark.parametrize("stage", [Stage.CLAIMED, Stage.WAITING_FOR_SLOT])
 def test_two_runs_never_wait_for_each_other(stage: Stage) -> None:
     """The turn has gone to a later run while an earlier one was refused or held, and the earlier one comes back."""
     world = stopped(jobs=1)
-    turns, alarms, now = Turns(), Agenda(), world.now
-    first, second, third = [one for one in world.scheduler._board.known.values() if one.stage is Stage.CLAIMED][:3]
+    turns, alarms, now = RunOrder(), TimerQueue(), world.now
+    first, second, third = [one for one in world.scheduler._scheduler.known.values() if one.stage is Stage.CLAIMED][:3]
     assert turns.admit([first, second, third], now, alarms) == [first]
     turns.over(first, now, alarms)  # refused: it asks again
     assert turns.admit([second], now, alarms) == [second]
@@ -186,7 +186,7 @@ def test_two_runs_never_wait_for_each_other(stage: Stage) -> None:
     second.stage = Stage.CLAIMED
     assert alarms.due(now) == [first]
     assert turns.admit([third, first], now, alarms) == [first]
-    first.stage = Stage.OVER
+    first.stage = Stage.DONE
     turns.over(first, now, alarms)
     admitted = turns.admit(alarms.due(now), now, alarms)
     assert [one for one in admitted if one.stage is Stage.CLAIMED] == [second]

@@ -17,7 +17,7 @@ from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber
 from itinerary.model.states import OccurrenceState
-from itinerary.model.timeline import NewEntry, VerdictKind
+from itinerary.model.timeline import TimelineEntryRequest, VerdictKind
 from itinerary.schedules import (
     Calendar,
     Schedule,
@@ -41,7 +41,7 @@ NEW = ZoneData("2026b", lambda name: shifted(name, AHEAD))
 ONLY_BERLIN = ZoneData("2026b", lambda name: shifted(name, AHEAD if name == BERLIN else 0))
 
 
-def made(entries: list[NewEntry], revision: int, at: int = NOON) -> list[EntryRow]:
+def made(entries: list[TimelineEntryRequest], revision: int, at: int = NOON) -> list[EntryRow]:
     """Entries as a store makes them."""
     return [
         EntryRow(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from itinerary.core.recovery.sweep import WINDOWS_REACH, Sweep
 from itinerary.core.recovery.unstarted_claims import unstarted
-from itinerary.core.timeline.history import Stretch
+from itinerary.core.timeline.history import HistorySegment
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.core.timeline.zone_history import StoredZone
 from itinerary.model.codec import to_json
@@ -25,7 +25,7 @@ from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.schedules import Schedule, Zone, every, packaged_zone
 
 SECOND = 1_000_000
@@ -124,11 +124,11 @@ def shifted(name: str, seconds: int) -> Zone:
     return Zone(name, zone.starts, tuple(offset + seconds for offset in zone.offsets))
 
 
-def standings(stretches: Iterable[Stretch]) -> list[tuple[int, int, int, str]]:
+def standings(segments: Iterable[HistorySegment]) -> list[tuple[int, int, int, str]]:
     """Stretches as minutes after noon: from, to, version, standing."""
     return [
-        ((one.start - NOON) // MINUTE, (one.end - NOON) // MINUTE, one.version, type(one.standing).__name__.lower())
-        for one in stretches
+        ((one.start - NOON) // MINUTE, (one.end - NOON) // MINUTE, one.version, type(one.status).__name__.lower())
+        for one in segments
     ]
 
 
@@ -234,7 +234,7 @@ class Shelf:
                 self.rows[row.key] = replace(row, window_end=extension.end, window_count=extension.count)
         self.plan = None if step.is_last else replace(plan, step=step.step, cursor=step.cursor)
 
-    def _become(self, row: OccurrenceRow, wanted: Wanted) -> None:
+    def _become(self, row: OccurrenceRow, wanted: ClaimRequest) -> None:
         assert row.status is OccurrenceState.PRERUN, "only what was claimed is recovered"
         assert row.key == wanted.key
         self.rows[row.key] = replace(

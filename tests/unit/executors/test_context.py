@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from itinerary import cron, every
 from itinerary.errors import ScheduleError, TransactionError, UnknownZone
 from itinerary.executors import ExecutionContext, TaskCancelled
-from itinerary.executors.cancellation import Standing
-from itinerary.model.attempts import AttemptKey, Facts, ZoneSpan
+from itinerary.executors.cancellation import CancelFlags
+from itinerary.model.attempts import AttemptInfo, AttemptKey, ZoneSpan
 from itinerary.model.ids import attempt_id, job_id, occurrence_id, task_id, task_run_id
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.rows import JobNumber, Key, Ref
@@ -26,8 +26,8 @@ KEY = AttemptKey(Ref(1), 0, 2)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def context(told: Facts, standing: Standing | None = None) -> ExecutionContext:
-    return ExecutionContext(KEY, told, standing or Standing())
+def context(told: AttemptInfo, status: CancelFlags | None = None) -> ExecutionContext:
+    return ExecutionContext(KEY, told, status or CancelFlags())
 
 
 def test_a_task_is_told_everything_about_its_run() -> None:
@@ -118,11 +118,11 @@ def test_what_a_task_logs_says_whose_it_is() -> None:
 
 
 def test_a_task_can_see_that_it_should_end() -> None:
-    standing = Standing()
-    ctx = context(facts(), standing)
+    status = CancelFlags()
+    ctx = context(facts(), status)
     assert not ctx.cancelled
     ctx.raise_if_cancelled()
-    standing.is_stop_asked = True
+    status.is_stop_asked = True
     assert ctx.cancelled
     with pytest.raises(TaskCancelled, match="'main' of job 'nightly' was asked to end"):
         ctx.raise_if_cancelled()

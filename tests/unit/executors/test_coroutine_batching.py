@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from itinerary.executors.coroutine_batching import TURN_MAX, Relay
+from itinerary.executors.coroutine_batching import TURN_MAX, CoroutineBatch
 
 SET: ContextVar[str] = ContextVar("SET", default="nothing")
 
@@ -33,7 +33,7 @@ async def run(one: One) -> None:
 
 async def relayed(*does: Callable[[], Awaitable[object]]) -> list[One]:
     """Run all of them to their end."""
-    relay, ones = Relay(asyncio.get_running_loop(), run), [One(each) for each in does]
+    relay, ones = CoroutineBatch(asyncio.get_running_loop(), run), [One(each) for each in does]
     relay.add(ones)
     async with asyncio.timeout(30):
         for one in ones:
@@ -90,7 +90,7 @@ def test_one_that_waits_has_a_task_of_its_own_which_stays_the_same() -> None:
 def test_those_behind_one_that_waits_do_not_wait_for_it() -> None:
     async def story() -> None:
         gate = asyncio.Event()
-        relay = Relay(asyncio.get_running_loop(), run)
+        relay = CoroutineBatch(asyncio.get_running_loop(), run)
         waits, quick, later = One(gate.wait), One(own_task), One(own_task)
         relay.add([waits, quick])
         await quick.over.wait()
@@ -144,7 +144,7 @@ def test_a_cancel_reaches_the_one_that_waits_and_nobody_else() -> None:
         return "cancelled, and went on"
 
     async def story() -> None:
-        relay, gate = Relay(asyncio.get_running_loop(), run), asyncio.Event()
+        relay, gate = CoroutineBatch(asyncio.get_running_loop(), run), asyncio.Event()
         one, other, ended = One(survives), One(gate.wait), One(own_task)
         relay.add([one, other, ended])
         await ended.over.wait()
@@ -179,7 +179,7 @@ def test_one_that_cancels_its_own_task_and_returns_does_not_cancel_the_next() ->
 
 def test_a_runner_that_is_cancelled_before_it_has_begun_is_replaced() -> None:
     async def story() -> None:
-        relay, one = Relay(asyncio.get_running_loop(), run), One(own_task)
+        relay, one = CoroutineBatch(asyncio.get_running_loop(), run), One(own_task)
         relay.add([one])
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()  # as a program does that ends everything
@@ -191,7 +191,7 @@ def test_a_runner_that_is_cancelled_before_it_has_begun_is_replaced() -> None:
 
 def test_what_has_not_begun_can_be_taken_back() -> None:
     async def story() -> None:
-        relay, ones = Relay(asyncio.get_running_loop(), run), [One(own_task) for _ in range(3)]
+        relay, ones = CoroutineBatch(asyncio.get_running_loop(), run), [One(own_task) for _ in range(3)]
         relay.add(ones)
         assert relay.take_back() == ones
         await asyncio.sleep(0.01)
@@ -204,7 +204,7 @@ def test_what_has_not_begun_can_be_taken_back() -> None:
 
 def test_others_on_the_loop_have_their_turn() -> None:
     async def story() -> None:
-        relay, ones = Relay(asyncio.get_running_loop(), run), [One(own_task) for _ in range(3 * TURN_MAX)]
+        relay, ones = CoroutineBatch(asyncio.get_running_loop(), run), [One(own_task) for _ in range(3 * TURN_MAX)]
         relay.add(ones)
         turns = []
         while not ones[-1].over.is_set():

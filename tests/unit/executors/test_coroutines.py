@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from itinerary.executors.coroutines import Blocked, CoroutineExecutor
+from itinerary.executors.coroutines import BlockedLoop, CoroutineExecutor
 from itinerary.executors.registry import Registry
 from itinerary.model.attempts import Ended, Failed, Stopped, Succeeded
 from tests.contracts.executors.stage import PATIENCE, Stage, until
@@ -93,17 +93,17 @@ def test_a_blocked_loop_is_noticed_and_named(tmp_path: Path, gate: Gate) -> None
         clock = HandClock()
         executor = CoroutineExecutor(known, clock=clock)
         async with staged(tmp_path, executor) as stage:
-            assert executor.blocked_for() == Blocked(0, None)
+            assert executor.blocked_for() == BlockedLoop(0, None)
             key = stage.begin(block, job="etl", task="extract", attempt=2)
             await stage.rung()
-            assert executor.blocked_for() == Blocked(0, None), "it has only been asked"
+            assert executor.blocked_for() == BlockedLoop(0, None), "it has only been asked"
             clock.time += 3_000_000
-            assert executor.blocked_for() == Blocked(3_000_000, "etl/extract, attempt 2")
+            assert executor.blocked_for() == BlockedLoop(3_000_000, "etl/extract, attempt 2")
             clock.time += 1_000_000
             assert executor.blocked_for().blocked_for == 4_000_000
             gate.open()
             await stage.outcome(key)
-            assert executor.blocked_for() == Blocked(0, None)
+            assert executor.blocked_for() == BlockedLoop(0, None)
 
     asyncio.run(story())
 
@@ -121,10 +121,10 @@ def test_a_loop_that_answers_is_not_blocked_however_late_it_is_asked(tmp_path: P
         executor = CoroutineExecutor(known, clock=clock)
         async with staged(tmp_path, executor) as stage:
             key = stage.begin(waiting)
-            assert executor.blocked_for() == Blocked(0, None)
+            assert executor.blocked_for() == BlockedLoop(0, None)
             await until(lambda: executor._asked_at is None)
             clock.time += 3_600_000_000
-            assert executor.blocked_for() == Blocked(0, None)
+            assert executor.blocked_for() == BlockedLoop(0, None)
             hold.set()
             await stage.outcome(key)
 

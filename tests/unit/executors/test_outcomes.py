@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from itinerary.errors import ConfigError
-from itinerary.executors.cancellation import Standing, TaskCancelled
+from itinerary.executors.cancellation import CancelFlags, TaskCancelled
 from itinerary.executors.outcomes import ERROR_MAX, could_not_begin, failure, raised, returned
 from itinerary.model.attempts import Failed, Stopped, Succeeded
 from tests.contracts.executors.stage import facts
@@ -92,11 +92,11 @@ def test_an_error_has_no_control_characters_for_stores_and_terminals() -> None:
 @pytest.mark.spec("X4", "cancellation")
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), TaskCancelled("asked")])
 def test_giving_in_to_a_stop_is_stopped_and_the_same_without_one_is_a_failure(error: BaseException) -> None:
-    standing = Standing()
-    assert isinstance(raised(error, standing), Failed)
-    standing.is_stop_asked = True
-    assert raised(error, standing) == Stopped()
-    assert isinstance(raised(ValueError("while cleaning up"), standing), Failed)
+    status = CancelFlags()
+    assert isinstance(raised(error, status), Failed)
+    status.is_stop_asked = True
+    assert raised(error, status) == Stopped()
+    assert isinstance(raised(ValueError("while cleaning up"), status), Failed)
 
 
 def test_our_own_errors_say_all_there_is_to_say() -> None:

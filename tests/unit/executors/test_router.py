@@ -18,7 +18,7 @@ from itinerary.executors import plugin as guarded
 from itinerary.executors.definitions import ForeignTask, read_task
 from itinerary.executors.registry import Registry
 from itinerary.executors.router import ExecutorOptions, standard_router
-from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Moved, Report, Stopped, Succeeded
+from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, PodMoved, Report, Stopped, Succeeded
 from itinerary.model.states import OccurrenceState
 from tests.contracts.executors.stage import Stage
 
@@ -58,7 +58,7 @@ class Lambda:
             if self.behaviour == "raises":
                 raise RuntimeError("out of order")
             if self.behaviour in {"good", "twice"}:
-                self.report([Moved(assignment.key, OccurrenceState.RUNNING)])
+                self.report([PodMoved(assignment.key, OccurrenceState.RUNNING)])
                 self.report([Ended(assignment.key, Succeeded('"far away"'))] * (2 if self.behaviour == "twice" else 1))
 
     def stop(self, attempts: Sequence[AttemptKey]) -> None:
@@ -207,7 +207,7 @@ def test_an_installed_executor_is_found_by_the_kind_of_the_task_or_by_its_name(
         async with staged(tmp_path) as stage:
             key = stage.begin(run, executor)
             assert await stage.outcome(key) == Succeeded('"far away"')
-            assert stage.reports[0] == Moved(key, OccurrenceState.RUNNING)
+            assert stage.reports[0] == PodMoved(key, OccurrenceState.RUNNING)
 
     asyncio.run(story())
     assert read_task(run, executor) == ForeignTask("lambda")

@@ -9,14 +9,23 @@ import struct
 import msgspec
 import pytest
 
-from itinerary.executors.worker_protocol import FRAME_MAX, Answer, Called, Ending, Line, Run, receive, send
+from itinerary.executors.worker_protocol import (
+    FRAME_MAX,
+    Answer,
+    AnswerStatus,
+    Called,
+    CallRequest,
+    WorkerConnection,
+    receive,
+    send,
+)
 from itinerary.model.attempts import AttemptKey, ZoneSpan
 from itinerary.model.rows import Ref
 from itinerary.schedules import packaged_zone
 from tests.contracts.executors.stage import PATIENCE, facts, until
 
 ZONES = (ZoneSpan(0, 1_000_000, {"Europe/Berlin": packaged_zone("Europe/Berlin").to_json()}),)
-RUN = Run(
+RUN = CallRequest(
     "jobs:work",
     AttemptKey(Ref(1), 0, 1),
     facts(schedule={"every": "15m"}, zones=ZONES),
@@ -32,7 +41,7 @@ class End:
         ours, self.theirs = socket.socketpair()
         self.answers: list[Answer | Called] = []
         self.losses = 0
-        self.line = Line(asyncio.get_running_loop(), ours, self.answers.append, self.lost)
+        self.line = WorkerConnection(asyncio.get_running_loop(), ours, self.answers.append, self.lost)
 
     def lost(self) -> None:
         self.losses += 1
@@ -47,7 +56,7 @@ def test_a_request_and_its_answer_arrive_as_they_were_sent() -> None:
         end = End()
         end.line.send(RUN)
         assert await asyncio.to_thread(receive, end.theirs) == RUN
-        answer = Answer(Ending.FAILED, error="no", names=("KeyError",))
+        answer = Answer(AnswerStatus.FAILED, error="no", names=("KeyError",))
         send(end.theirs, answer)
         send(end.theirs, answer)
         await until(lambda: len(end.answers) == 2)
@@ -91,7 +100,7 @@ def test_nonsense_is_the_end_of_the_line(nonsense: bytes) -> None:
         end.theirs.sendall(nonsense)
         async with asyncio.timeout(PATIENCE):
             await until(lambda: end.losses)
-        send_again = Answer(Ending.SUCCEEDED)
+        send_again = Answer(AnswerStatus.SUCCEEDED)
         with pytest.raises(OSError, match="Broken pipe"):
             send(end.theirs, send_again)
         assert (end.answers, end.losses) == ([], 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from itinerary.explain import Cause, Explanation, Fate, explain
+from itinerary.explain import Cause, Explanation, RunResult, explain
 from itinerary.model.rows import EntryKind
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.operations.job_changes import Changes
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.operations.job_changes import StatusChanges
 from itinerary.read.timeline_view import NodeView
 from itinerary.runtime.node import Node
 from itinerary.schedules.durations import SECOND
@@ -25,18 +25,18 @@ async def asked(world: World, seconds: float | None, job: str = "etl") -> Explan
     return await explain(EngineStore(world.engine.engine), job, when)
 
 
-def changes(world: World, node: Node) -> Changes:
-    return Changes(world.store, NodeView(world.store, node), "anna")
+def changes(world: World, node: Node) -> StatusChanges:
+    return StatusChanges(world.store, NodeView(world.store, node), "anna")
 
 
 async def enter(world: World, kind: EntryKind, **values: Any) -> None:
     """What somebody does who has no node."""
-    entry = NewEntry(job="etl", kind=kind, request=f"{kind} {world.now()}", by="anna", **values)
+    entry = TimelineEntryRequest(job="etl", kind=kind, request=f"{kind} {world.now()}", by="anna", **values)
     (answer,) = await world.store.amend([entry])
-    assert isinstance(answer, Entered)
+    assert isinstance(answer, EntryAccepted)
 
 
-def says(found: Explanation, fate: Fate, cause: Cause, verdict: str) -> None:
+def says(found: Explanation, fate: RunResult, cause: Cause, verdict: str) -> None:
     """What an answer says, whole."""
     assert found.verdict == verdict
     assert (found.fate, found.cause) == (fate, cause)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.explain import Cause, Fate
-from itinerary.jobs.declaration import Rules
+from itinerary.explain import Cause, RunResult
+from itinerary.jobs.declaration import DeclarationContext
 from itinerary.model.definition import Requirement, Unmet
-from itinerary.model.overrides import NOTHING, Level, Overrides, read_overrides
+from itinerary.model.overrides import NOTHING, OverrideLevel, Overrides, read_overrides
 from itinerary.model.policies import Overlap, Recovery, UpdatePolicy
 from itinerary.model.rows import EntryKind
-from itinerary.operations.job_updates import Change, Updates
+from itinerary.operations.job_updates import DefinitionChange, Updates
 from itinerary.read.timeline_view import NodeView
 from itinerary.schedules import cron, every
 from tests.unit.explain.asking import MINUTE, asked, changes, enter, says
@@ -36,21 +36,21 @@ def test_its_job_was_paused() -> None:
             resumed = await asked(world, 60)
         says(
             paused,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.PAUSED,
             "etl, due 2026-03-28 12:01:00 UTC, did not run: the job was paused by anna since 12:00:30: migration.",
         )
         assert paused.advice == "to have it run again: itinerary resume etl"
         says(
             to_come,
-            Fate.TO_COME,
+            RunResult.TO_COME,
             Cause.PAUSED,
             "etl, due 2026-03-28 12:02:00 UTC, is to come in 50 s, and will be skipped: the job is paused by "
             "anna since 12:00:30: migration.",
         )
         says(
             newest,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.PAUSED,
             "etl, due 2026-03-28 12:01:00 UTC, did not run: the job was paused by anna since 12:00:30: "
             "migration. Nothing more is to come until that ends.",
@@ -72,7 +72,7 @@ def test_a_long_pause_is_one_stretch_and_each_instant_in_it_is_explained() -> No
             found = await asked(world, 3_600)
         says(
             found,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.PAUSED,
             "etl, due 2026-03-28 13:00:00 UTC, did not run: the job was paused by anna since 12:00:01: migration.",
         )
@@ -95,20 +95,20 @@ def test_its_job_was_stopped() -> None:
             newest = await asked(world, None)
         says(
             claimed,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.STOPPED,
             "etl, due 2026-03-28 12:01:00 UTC, did not run: the job was stopped by anna since 12:00:52: migration.",
         )
         says(
             later,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.STOPPED,
             "etl at 2026-03-28 12:02:00 UTC did not run, and was not expected to: the job was stopped by anna "
             "since 12:00:52: migration. The last instant before that is 12:00:00.",
         )
         says(
             newest,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.STOPPED,
             "etl, due 2026-03-28 12:01:00 UTC, did not run: the job was stopped by anna since 12:00:52: "
             "migration. Nothing more is to come until that ends.",
@@ -128,7 +128,7 @@ def test_its_job_was_removed() -> None:
             found = await asked(world, 120)
         says(
             found,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.REMOVED,
             "etl at 2026-03-28 12:02:00 UTC did not run, and was not expected to: the job was removed by anna "
             "at 12:00:30: not needed any more. The last instant before that is 12:00:00.",
@@ -150,14 +150,14 @@ def test_somebody_had_this_one_skipped() -> None:
             found = await asked(world, 60)
         says(
             to_come,
-            Fate.TO_COME,
+            RunResult.TO_COME,
             Cause.SKIPPED,
             "etl, due 2026-03-28 12:01:00 UTC, is to come in 30 s, and will be skipped: this one is to be "
             "skipped by anna: holiday.",
         )
         says(
             found,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.SKIPPED,
             "etl, due 2026-03-28 12:01:00 UTC, did not run: this one was skipped by anna: holiday.",
         )
@@ -176,14 +176,14 @@ def test_another_run_of_its_job_was_in_the_way() -> None:
             found = await asked(world, 60)
         says(
             while_it_runs,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.OVERLAPPED,
             "etl, due 2026-03-28 12:01:00 UTC, did not run: the run due 12:00:00 (etl:1774699200) was still "
             "running, from 12:00:00 on.",
         )
         says(
             found,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.OVERLAPPED,
             "etl, due 2026-03-28 12:01:00 UTC, did not run: the run due 12:00:00 (etl:1774699200) was still "
             "running, from 12:00:00 to 12:01:20.",
@@ -202,7 +202,7 @@ def test_the_line_was_full() -> None:
             found = await asked(world, 120)
         says(
             found,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.OVERLAPPED,
             "etl, due 2026-03-28 12:02:00 UTC, did not run: the run due 12:00:00 (etl:1774699200) was still "
             "running, from 12:00:00 on, and 1 stand in line already.",
@@ -220,7 +220,7 @@ def test_a_newer_run_took_its_place() -> None:
             found = await asked(world, 0)
         says(
             found,
-            Fate.CANCELLED,
+            RunResult.CANCELLED,
             Cause.REPLACED,
             "etl, due 2026-03-28 12:00:00 UTC, was cancelled at 12:01:00, 1 min after it began: the run due "
             "12:01:00 (etl:1774699260) took its place (overlap is replace). It began on time, at 12:00:00 on "
@@ -240,7 +240,7 @@ def test_a_newer_run_took_its_place() -> None:
 )
 def test_it_was_missed(strategy: Recovery, then: str) -> None:
     async def story(world: World) -> None:
-        await world.register("etl", world.task(), overrides=read_overrides({"recovery": strategy}, Level.JOB))
+        await world.register("etl", world.task(), overrides=read_overrides({"recovery": strategy}, OverrideLevel.JOB))
         async with world.running(world.node("a")):
             await world.sleep_until(30)
         await world.sleep_until(600)
@@ -249,7 +249,7 @@ def test_it_was_missed(strategy: Recovery, then: str) -> None:
             found = await asked(world, 300)
         says(
             found,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.MISSED,
             f"etl, due 2026-03-28 12:05:00 UTC, was missed: no node was there from 12:00:30 to 12:10:00, and {then}.",
         )
@@ -261,7 +261,7 @@ def test_it_was_missed(strategy: Recovery, then: str) -> None:
 @pytest.mark.spec("U4", "missed: no node from when to when")
 def test_one_that_was_claimed_before_everybody_was_gone_is_missed_as_well() -> None:
     async def story(world: World) -> None:
-        overrides = read_overrides({"recovery": "mark_as_missed"}, Level.JOB)
+        overrides = read_overrides({"recovery": "mark_as_missed"}, OverrideLevel.JOB)
         await world.register("etl", world.task(), overrides=overrides)
         async with world.dying(world.node("a")):
             await world.sleep_until(55)
@@ -271,7 +271,7 @@ def test_one_that_was_claimed_before_everybody_was_gone_is_missed_as_well() -> N
             found = await asked(world, 60)
         says(
             found,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.MISSED,
             "etl, due 2026-03-28 12:01:00 UTC, was missed: no node was heard of from 12:00:55 to 12:10:00, and its"
             " recovery is mark_as_missed.",
@@ -283,7 +283,9 @@ def test_one_that_was_claimed_before_everybody_was_gone_is_missed_as_well() -> N
 @pytest.mark.spec("U4", "compressed into another")
 def test_one_run_answers_for_many() -> None:
     async def story(world: World) -> None:
-        await world.register("etl", world.task(), overrides=read_overrides({"recovery": "compressed"}, Level.JOB))
+        await world.register(
+            "etl", world.task(), overrides=read_overrides({"recovery": "compressed"}, OverrideLevel.JOB)
+        )
         async with world.running(world.node("a")):
             await world.sleep_until(30)
         await world.sleep_until(610)
@@ -293,7 +295,7 @@ def test_one_run_answers_for_many() -> None:
             itself = await asked(world, 540)
         says(
             inside,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.COMPRESSED,
             "etl, due 2026-03-28 12:05:00 UTC, has no run of its own: no node was there from 12:00:30 to "
             "12:10:10, and the run due 12:09:00 (etl:1774699740) answers for it (recovery is compressed). That "
@@ -301,7 +303,7 @@ def test_one_run_answers_for_many() -> None:
         )
         says(
             itself,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.NO_NODE,
             "etl, due 2026-03-28 12:09:00 UTC, ran 1 min 10 s late: no node was there from 12:00:30 to "
             "12:10:10, and it was recovered by compressed. It began at 12:10:10 on node b and completed after 0"
@@ -322,7 +324,7 @@ def test_what_it_requires_was_not_so(unmet: Unmet) -> None:
         did = "did not run" if unmet is Unmet.SKIP else "did not run and failed"
         says(
             found,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.CONDITION,
             f"etl, due 2026-03-28 12:01:00 UTC, {did}: it requires file /no/such/file, which is not so.",
         )
@@ -337,22 +339,22 @@ def test_a_new_version_took_it_away() -> None:
         node = world.node()
         async with world.running(node):
             await world.sleep_until(52)
-            rules = Rules(world.registry, NOTHING, {})
+            rules = DeclarationContext(world.registry, NOTHING, {})
             view = NodeView(world.store, node)
             updates = Updates(world.store, view, "anna", rules, lambda: UpdatePolicy.IMMEDIATE)
-            await updates.update("etl", Change(schedule=every("7h"), from_version=1, reason="too much load"))
+            await updates.update("etl", DefinitionChange(schedule=every("7h"), from_version=1, reason="too much load"))
             await world.sleep_until(200)
             claimed, later = await asked(world, 60), await asked(world, 120)
         says(
             claimed,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.VERSION,
             "etl, due 2026-03-28 12:01:00 UTC, did not run: version 2 does not have this instant (in force "
             "since 12:00:52, by anna: too much load).",
         )
         says(
             later,
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.VERSION,
             "etl at 2026-03-28 12:02:00 UTC was not due: version 2 was in force then (since 12:00:52, "
             "by anna: too much load); version 1 has it (in force since 12:00:00, by test). The nearest instants"
@@ -369,14 +371,14 @@ def test_a_graceful_update_left_it_out() -> None:
         node = world.node()
         async with world.running(node):
             await world.sleep_until(52)
-            rules = Rules(world.registry, NOTHING, {})
+            rules = DeclarationContext(world.registry, NOTHING, {})
             updates = Updates(world.store, NodeView(world.store, node), "anna", rules, lambda: UpdatePolicy.GRACEFUL)
-            await updates.update("etl", Change(schedule=cron("2-59/10 * * * *"), reason="too much load"))
+            await updates.update("etl", DefinitionChange(schedule=cron("2-59/10 * * * *"), reason="too much load"))
             await world.sleep_until(200)
             found = await asked(world, 120)
         says(
             found,
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.VERSION,
             "etl at 2026-03-28 12:02:00 UTC was not due: version 2 took over gracefully, and its instants begin at "
             "12:12:00. The last run of the version before it was less than half an interval earlier. The nearest "
@@ -397,7 +399,7 @@ def test_nobody_can_say_what_it_expects() -> None:
             newest = await asked(world, None)
         says(
             found,
-            Fate.UNKNOWN,
+            RunResult.UNKNOWN,
             Cause.QUARANTINED,
             "etl at 2026-03-28 12:01:00 UTC was not decided: the job was quarantined, from 12:00:00 to "
             "12:01:03, since nobody can say what it expected: cron '61 * * * *': minute 61 is out of range "
@@ -405,14 +407,14 @@ def test_nobody_can_say_what_it_expects() -> None:
         )
         says(
             to_come,
-            Fate.UNKNOWN,
+            RunResult.UNKNOWN,
             Cause.QUARANTINED,
             "etl at 2026-03-28 13:00:00 UTC cannot be explained: the job is quarantined, since nobody can say "
             "what it expects: version 1: cron '61 * * * *': minute 61 is out of range 0-59.",
         )
         says(
             newest,
-            Fate.UNKNOWN,
+            RunResult.UNKNOWN,
             Cause.QUARANTINED,
             "etl at 2026-03-28 12:00:00 UTC was not decided: the job was quarantined, from 12:00:00 to "
             "12:01:03, since nobody can say what it expected: cron '61 * * * *': minute 61 is out of range "
@@ -431,7 +433,7 @@ def test_no_node_has_its_code() -> None:
             found = await asked(world, 60)
         says(
             found,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.NO_CODE,
             "etl, due 2026-03-28 12:01:00 UTC, has been waiting for 40 s: no node that is there has the code of"
             " its job (node a lacks it).",

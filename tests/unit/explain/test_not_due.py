@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from itinerary.errors import NodeError, WindowError
-from itinerary.explain import Cause, Fate, explain
+from itinerary.explain import Cause, RunResult, explain
 from itinerary.model.retention import PruneCursor, Retention
-from itinerary.operations.run_requests import Requests
-from itinerary.read.run_lookup import Finder
+from itinerary.operations.run_requests import RunRequests
+from itinerary.read.run_lookup import RunLookup
 from itinerary.read.timeline_view import NodeView
 from itinerary.schedules import Calendar, cron, every, excluding
 from itinerary.schedules.durations import SECOND
@@ -30,14 +30,14 @@ def test_nobody_has_come_yet() -> None:
         found = await asked(world, 300)
         says(
             never,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.NO_NODE,
             "etl, due 2026-03-28 12:00:00 UTC, has been due for 0 ms and is not decided yet: no node is known to "
             "have ever been there.",
         )
         says(
             found,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.NO_NODE,
             "etl, due 2026-03-28 12:05:00 UTC, has been due for 5 min and is not decided yet: no node has been "
             "there since 12:00:30.",
@@ -60,7 +60,7 @@ def test_its_history_is_no_longer_kept() -> None:
         found = await asked(world, 60)
         says(
             found,
-            Fate.UNKNOWN,
+            RunResult.UNKNOWN,
             Cause.PRUNED,
             "etl, due 2026-03-28 12:01:00 UTC, is no longer on record: the history of the job begins at 12:06:00.",
         )
@@ -81,21 +81,21 @@ def test_it_was_not_due_at_all() -> None:
                 await asked(world, 180 * 365 * 86_400)
         says(
             past,
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.SCHEDULE,
             'etl at 2026-03-28 12:15:00 UTC was not due: its schedule is "Every 30m". The nearest instants '
             "are 12:00:00 and 12:30:00.",
         )
         says(
             near,
-            Fate.RAN,
+            RunResult.RAN,
             Cause.ON_TIME,
             "Nothing is due at 12:29:00; the nearest instant is 12:30:00. etl, due 2026-03-28 12:30:00 UTC, ran"
             " on time. It began at once on node a and completed after 0 ms.",
         )
         says(
             to_come,
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.SCHEDULE,
             'etl at 2026-03-28 13:15:00 UTC is not due: its schedule is "Every 30m". The nearest instants are'
             " 13:00:00 and 13:30:00.",
@@ -117,21 +117,21 @@ def test_it_lies_outside_of_its_schedules_range() -> None:
             newest = await asked(world, None)
         says(
             before,
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.RANGE,
             "etl at 2026-03-28 12:01:00 UTC was not due: its schedule begins at 2026-03-28T12:02:00Z. The first"
             " instant after that is 12:02:00.",
         )
         says(
             after,
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.RANGE,
             "etl at 2026-03-28 12:04:00 UTC was not due: its schedule ended at 2026-03-28T12:03:00Z. The last "
             "instant before that is 12:03:00.",
         )
         says(
             newest,
-            Fate.RAN,
+            RunResult.RAN,
             Cause.ON_TIME,
             "etl, due 2026-03-28 12:03:00 UTC, ran on time. It began at once on node a and completed after 0 "
             "ms. It has no instant left.",
@@ -153,14 +153,14 @@ def test_a_calendar_is_closed_then() -> None:
             await world.sleep_until(150)
         says(
             await asked(world, 120),
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.CALENDAR,
             "etl at 2026-03-28 12:02:00 UTC did not run: calendar freeze is closed then (a blackout from "
             "2026-03-28 12:01:00 to 2026-03-28 13:00:00 UTC). The nearest instants are 12:00:00 and 13:00:00.",
         )
         says(
             await asked(world, 2 * 86_400 - 3 * 3_600, "day"),
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.CALENDAR,
             "day at 2026-03-30 09:00:00 UTC will not run: calendar holidays is closed then (2026-03-30 is one "
             "of its dates). It is moved to 2026-03-31 09:00:00. The nearest instants are 2026-03-29 09:00:00 "
@@ -168,7 +168,7 @@ def test_a_calendar_is_closed_then() -> None:
         )
         says(
             await asked(world, 86_400 - 3 * 3_600, "week"),
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.CALENDAR,
             "week at 2026-03-29 09:00:00 UTC will not run: calendar weekends is closed then (2026-03-29 is a "
             "Sunday, and it is closed on weekends). The first instant after that is 2026-03-30 09:00:00.",
@@ -203,7 +203,7 @@ def test_the_clock_does_not_show_that_time_that_night() -> None:
         skipped = await explain(world.store, "skip", reading("2026-03-29T02:30"))
         says(
             ran,
-            Fate.RAN,
+            RunResult.RAN,
             Cause.ON_TIME,
             "The clock of Europe/Berlin never showed 2026-03-29 02:30:00: it goes on at 03:00:00. etl, due "
             "2026-03-29 03:00:00 Europe/Berlin, ran on time. It began at once on node a and completed after 0 "
@@ -211,7 +211,7 @@ def test_the_clock_does_not_show_that_time_that_night() -> None:
         )
         says(
             skipped,
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.DST_GAP,
             "skip at 2026-03-29 03:00:00 Europe/Berlin was not due: the clock of Europe/Berlin does not show "
             "2026-03-29 02:30:00: it goes on at 03:00:00, and nothing is due then. The first instant after that"
@@ -233,13 +233,13 @@ def test_the_clock_shows_that_time_twice() -> None:
         second = await explain(world.store, "etl", reading("2026-10-25T01:30:00Z"))
         says(
             first,
-            Fate.TO_COME,
+            RunResult.TO_COME,
             Cause.FUTURE,
             "etl, due 2026-10-25 02:30:00 (+02:00) Europe/Berlin, is to come in 210 d 12 h, by version 1.",
         )
         says(
             second,
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.DST_REPEAT,
             "etl at 2026-10-25 02:30:00 (+01:00) Europe/Berlin is not due: the clock of Europe/Berlin shows "
             "this time twice that day, and the schedule means the other one, 02:30:00 (+02:00). The nearest "
@@ -259,7 +259,7 @@ def test_a_run_that_somebody_asked_for_is_explained_as_well() -> None:
         node = world.node()
         async with world.running(node):
             await world.sleep_until(100)
-            requests = Requests(world.store, NodeView(world.store, node), "anna", Finder())
+            requests = RunRequests(world.store, NodeView(world.store, node), "anna", RunLookup())
             await requests.trigger("etl", "request-7", {}, "by hand")
             await world.sleep_until(110)
             newest, near = await asked(world, None), await asked(world, 90)
@@ -268,14 +268,14 @@ def test_a_run_that_somebody_asked_for_is_explained_as_well() -> None:
             again = await asked(world, 0)
         says(
             newest,
-            Fate.RAN,
+            RunResult.RAN,
             Cause.ON_TIME,
             "etl, triggered by anna at 2026-03-28 12:01:40 UTC, ran on time. It began at once on node a and "
             "completed after 0 ms.",
         )
         says(
             near,
-            Fate.RAN,
+            RunResult.RAN,
             Cause.ON_TIME,
             "Nothing is due at 12:01:30; the nearest instant is 12:01:40. etl, triggered by anna at 2026-03-28 "
             "12:01:40 UTC, ran on time. It began at once on node a and completed after 0 ms.",

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from itinerary.core.timeline.timeline import Timeline
-from itinerary.explain import Cause, Fate
-from itinerary.explain.context import Found, Scene
+from itinerary.explain import Cause, RunResult
+from itinerary.explain.context import ExplainContext, OccurrenceContext
 from itinerary.explain.formatting import LocalTime
-from itinerary.explain.node_presence import Attendance
+from itinerary.explain.node_presence import NodePresence
 from itinerary.explain.occurrences import explained_occurrence
 from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Overrides
@@ -34,7 +34,7 @@ def test_what_nobody_ended_was_given_up() -> None:
         row = await ran_over_its_time(world)
         says(
             await asked(world, (row.instant - EPOCH) // SECOND, JOB),
-            Fate.FAILED,
+            RunResult.FAILED,
             Cause.TIMEOUT,
             "job, due 2026-03-28 12:00:10 UTC, timed out and was given up: nobody ended it within 1m10s of its "
             "start. It began on time, at 12:00:10 on node a. No end of it was written, so it is not known whether its "
@@ -55,7 +55,7 @@ def test_what_somebody_deleted_by_hand_is_said_to_be_lost() -> None:
         found = await asked(world, 60)
         says(
             found,
-            Fate.UNKNOWN,
+            RunResult.UNKNOWN,
             Cause.LOST,
             "etl, due 2026-03-28 12:01:00 UTC, is lost: the store has nothing about it, though everything up to"
             " 12:06:33 is decided. This must never be.",
@@ -79,7 +79,7 @@ def test_one_that_completed_with_errors_says_which() -> None:
             found = await asked(world, 60)
         says(
             found,
-            Fate.RAN,
+            RunResult.RAN,
             Cause.ON_TIME,
             "etl, due 2026-03-28 12:01:00 UTC, ran on time. It began at once on node a and completed with "
             "errors after 2 s: task first failed: ValueError: no.",
@@ -99,7 +99,7 @@ def test_a_version_that_was_to_come_had_it() -> None:
             found = await asked(world, 300)
         says(
             found,
-            Fate.NOT_DUE,
+            RunResult.NOT_DUE,
             Cause.VERSION,
             "etl at 2026-03-28 12:05:00 UTC was not due: version 1 was in force then (since 12:00:00, by test);"
             " version 2 has it (in force since 12:10:00, by test). The nearest instants are 12:00:00 and "
@@ -118,7 +118,7 @@ def test_a_node_that_has_just_died_is_missed_before_it_is_known_to_be_dead() -> 
         await world.sleep_until(62)
         says(
             await asked(world, 60),
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.UNDECIDED,
             "etl, due 2026-03-28 12:01:00 UTC, has been waiting for 2 s: no node has come to it yet; node a was"
             " last heard of at 12:00:50.",
@@ -146,7 +146,7 @@ def test_one_that_stood_in_line_and_was_replaced_says_by_which_and_for_whom_it_h
             await world.sleep_until(30)
         says(
             found,
-            Fate.DID_NOT_RUN,
+            RunResult.DID_NOT_RUN,
             Cause.REPLACED,
             "etl, due 2026-03-28 12:00:05 UTC, did not run: the run due 12:00:10 (etl:1774699210) took its "
             "place (overlap is replace). That was decided 5 s late, at 12:00:10: it stood in line for the run "
@@ -182,7 +182,7 @@ def test_the_end_of_what_a_failed_attempt_printed_is_among_the_facts() -> None:
     detail = Detail(row, None, (TaskRow(Ref(1), 0, "dump", TaskState.FAILED),), (attempt,), ())
     job = JobRow(JobNumber(1), "backup", EPOCH, 1, EPOCH)
     timeline = Timeline.of([], [job])
-    scene = Scene(job, timeline, EPOCH + MINUTE, EPOCH, Attendance([], EPOCH), LocalTime(UTC, EPOCH))
-    facts = explained_occurrence(Found(scene, EPOCH, detail)).facts
+    scene = ExplainContext(job, timeline, EPOCH + MINUTE, EPOCH, NodePresence([], EPOCH), LocalTime(UTC, EPOCH))
+    facts = explained_occurrence(OccurrenceContext(scene, EPOCH, detail)).facts
     assert facts[-1].what == "the end of its output: line 4 / line 5 / line 6 / line 7 / line 8"
     assert "task dump, attempt 1 failed: it ended with code 1" in [fact.what for fact in facts]

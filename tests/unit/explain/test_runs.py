@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from itinerary.explain import Cause, Fate
+from itinerary.explain import Cause, RunResult
 from itinerary.model.definition import Requirement
-from itinerary.model.overrides import Level, Overrides, read_overrides
+from itinerary.model.overrides import OverrideLevel, Overrides, read_overrides
 from itinerary.model.policies import OnShutdown, Overlap, Retry
-from itinerary.model.queries import Nodes
+from itinerary.model.queries import NodesQuery
 from itinerary.model.reasons import overlaps
-from itinerary.model.writes import Cancellation, Passing
+from itinerary.model.writes import CancelRequest, SkipRequest
 from itinerary.schedules import every, once
 from itinerary.schedules.durations import SECOND
 from tests.unit.explain.asking import MINUTE, asked, says
@@ -35,7 +35,7 @@ def test_it_ran_on_time() -> None:
             found = await asked(world, 60)
         says(
             found,
-            Fate.RAN,
+            RunResult.RAN,
             Cause.ON_TIME,
             "etl, due 2026-03-28 12:01:00 UTC, ran on time. It began at once on node a and completed after 52 ms.",
         )
@@ -62,7 +62,7 @@ def test_it_ran_late_behind_another_that_was_late_too() -> None:
             found = await asked(world, 24)
         says(
             found,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.NO_NODE,
             "etl, due 2026-03-28 12:00:24 UTC, ran 2.7 s late: no node was there from 12:00:20 to 12:00:26. It began "
             "at 12:00:26 on node a and completed after 200 ms.",
@@ -85,7 +85,7 @@ def test_it_ran_late_since_no_node_was_there_and_was_recovered() -> None:
             found = await asked(world, 300)
         says(
             found,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.NO_NODE,
             "etl, due 2026-03-28 12:05:00 UTC, ran 5 min late: no node was heard of from 12:00:45 to 12:10:00, and it "
             "was recovered by execute_all. It began at 12:10:00 on node b and completed after 0 ms.",
@@ -122,7 +122,7 @@ def test_it_ran_late_since_the_store_did_not_answer() -> None:
         for name, found in (("etl", ran), ("one", queued)):
             says(
                 found,
-                Fate.RAN_LATE,
+                RunResult.RAN_LATE,
                 Cause.STORE_AWAY,
                 f"{name}, due 2026-03-28 12:02:00 UTC, ran 3 min 32 s late: the store did not answer node a from "
                 "12:00:30 to 12:05:31, and it was recovered by execute_all. It began at 12:05:32 on node a and "
@@ -144,14 +144,14 @@ def test_it_ran_late_since_it_stood_in_line() -> None:
             behind = await asked(world, 120)
         says(
             waits,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.IN_LINE,
             "etl, due 2026-03-28 12:01:00 UTC, has been waiting for 10 s: the run due 12:00:00 (etl:1774699200)"
             " is still running, and it is number 1 of 1 in line.",
         )
         says(
             ran,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.IN_LINE,
             "etl, due 2026-03-28 12:01:00 UTC, ran 20 s late: it stood in line for the run due 12:00:00 "
             "(etl:1774699200), which ended at 12:01:20. It began at 12:01:20 on node a and completed after 1 "
@@ -159,7 +159,7 @@ def test_it_ran_late_since_it_stood_in_line() -> None:
         )
         says(
             behind,
-            Fate.RUNS,
+            RunResult.RUNS,
             Cause.IN_LINE,
             "etl, due 2026-03-28 12:02:00 UTC, runs now: node a runs it, for 15 s so far, and it may take until"
             " 13:02:50. It began 40 s late, at 12:02:40 on node a: it stood in line for the run due 12:01:00 "
@@ -181,14 +181,14 @@ def test_it_waited_for_a_free_slot() -> None:
             ran = await asked(world, 60)
         says(
             waits,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.NO_SLOT,
             "etl, due 2026-03-28 12:01:00 UTC, has been waiting for 10 s for a free slot: node a runs as many "
             "occurrences as it may (max_concurrent_jobs).",
         )
         says(
             ran,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.NO_SLOT,
             "etl, due 2026-03-28 12:01:00 UTC, ran 1 min late: node a had no free slot until 12:02:00. It began"
             " at 12:02:00 on node a and completed after 0 ms.",
@@ -210,14 +210,14 @@ def test_it_waited_for_a_share_of_a_limit() -> None:
             ran = await asked(world, 60)
         says(
             waits,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.LIMIT,
             "etl, due 2026-03-28 12:01:00 UTC, has been waiting for 10 s: limit api is used up by the run due "
             "12:00:30 (long:1774699230).",
         )
         says(
             ran,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.LIMIT,
             "etl, due 2026-03-28 12:01:00 UTC, ran 1 min late: limit api was used up until 12:02:00. It began "
             "at 12:02:00 on node a and completed after 0 ms.",
@@ -238,14 +238,14 @@ def test_it_waited_for_its_own_jobs_limit() -> None:
             ran = await asked(world, 60)
         says(
             waits,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.LIMIT,
             "etl, due 2026-03-28 12:01:00 UTC, has been waiting for 10 s: max_active of the job is used up by "
             "the run due 12:00:00 (etl:1774699200).",
         )
         says(
             ran,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.LIMIT,
             "etl, due 2026-03-28 12:01:00 UTC, ran 20 s late: max_active of the job was used up until 12:01:20."
             " It began at 12:01:20 on node a and completed after 1 min 20 s.",
@@ -268,13 +268,13 @@ def test_it_waited_for_what_it_requires(tmp_path: Path) -> None:
             ran = await asked(world, 60)
         says(
             waits,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.CONDITION,
             f"etl, due 2026-03-28 12:01:00 UTC, waits: it requires file {wanted}, which is not so yet.",
         )
         says(
             ran,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.CONDITION,
             f"etl, due 2026-03-28 12:01:00 UTC, ran 15 s late: it waited for file {wanted} until 12:01:15. It began at "
             "12:01:15 on node a and completed after 1 s.",
@@ -293,7 +293,7 @@ def test_it_waited_for_another_job() -> None:
             found = await asked(world, 60)
         says(
             found,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.CONDITION,
             "etl, due 2026-03-28 12:01:00 UTC, ran 20 s late: it waited for job import until 12:01:20. It began"
             " at 12:01:20 on node a and completed after 0 ms.",
@@ -315,7 +315,7 @@ def test_another_node_took_it_over() -> None:
         assert len(nodes) == 2, "both had some"
         says(
             found,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.TAKEN_OVER,
             "etl, due 2026-03-28 12:05:00 UTC, ran 3 s late: node a had claimed it and did not begin it, and "
             "node b took it over; node a was last heard of at 12:04:55. It began at 12:05:03 on node b and "
@@ -336,7 +336,7 @@ def test_a_clock_was_set_ahead() -> None:
             found = await asked(world, 1_800)
         says(
             found,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.CLOCK_JUMP,
             "etl, due 2026-03-28 12:30:00 UTC, ran 31 min 36 s late: the time of node a jumped ahead by 1 h, "
             "noted at 13:01:31 (a clock was set: the store's, or this machine's), and it was recovered by "
@@ -358,7 +358,7 @@ def test_it_runs_now() -> None:
             found = await asked(world, None)
         says(
             found,
-            Fate.RUNS,
+            RunResult.RUNS,
             Cause.ON_TIME,
             "etl, due 2026-03-28 12:01:00 UTC, runs now: node a runs it, for 20 s so far, and it may take until"
             " 13:01:10. It began on time, at 12:01:00 on node a.",
@@ -376,7 +376,7 @@ async def fail(ctx: Any) -> None:
 def test_a_task_failed() -> None:
     async def story(world: World) -> None:
         retry = {"max_retries": 1, "retry_interval": "20s"}
-        await world.register("etl", fail, overrides=read_overrides({"retry": retry}, Level.JOB))
+        await world.register("etl", fail, overrides=read_overrides({"retry": retry}, OverrideLevel.JOB))
         async with world.running(world.node()):
             await world.sleep_until(70)
             waits = await asked(world, 60)
@@ -384,14 +384,14 @@ def test_a_task_failed() -> None:
             failed = await asked(world, 60)
         says(
             waits,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.RETRY,
             "etl, due 2026-03-28 12:01:00 UTC, waits to be tried again: task main, attempt 2 of 2, at 12:01:20,"
             " since attempt 1 failed: ValueError: the API is down. It began on time, at 12:01:00 on node a.",
         )
         says(
             failed,
-            Fate.FAILED,
+            RunResult.FAILED,
             Cause.TASK,
             "etl, due 2026-03-28 12:01:00 UTC, failed: task main failed after 2 attempts: ValueError: the API "
             "is down. It began on time, at 12:01:00 on node a.",
@@ -404,22 +404,26 @@ def test_a_task_failed() -> None:
 @pytest.mark.spec("U4", "timed out")
 def test_it_timed_out() -> None:
     async def story(world: World) -> None:
-        await world.register("etl", world.task(50), overrides=read_overrides({"execution_timeout": "10s"}, Level.JOB))
-        await world.register("one", world.task(50), overrides=read_overrides({"task_timeout": "10s"}, Level.JOB))
+        await world.register(
+            "etl", world.task(50), overrides=read_overrides({"execution_timeout": "10s"}, OverrideLevel.JOB)
+        )
+        await world.register(
+            "one", world.task(50), overrides=read_overrides({"task_timeout": "10s"}, OverrideLevel.JOB)
+        )
         async with world.running(world.node()):
             await world.sleep_until(90)
             whole = await asked(world, 60)
             task = await asked(world, 60, "one")
         says(
             whole,
-            Fate.FAILED,
+            RunResult.FAILED,
             Cause.TIMEOUT,
             "etl, due 2026-03-28 12:01:00 UTC, timed out: over its execution timeout of 10s. It began on time, "
             "at 12:01:00 on node a.",
         )
         says(
             task,
-            Fate.FAILED,
+            RunResult.FAILED,
             Cause.TIMEOUT,
             "one, due 2026-03-28 12:01:00 UTC, timed out: task main timed out. It began on time, at 12:01:00 on"
             " node a.",
@@ -435,24 +439,24 @@ def test_somebody_cancelled_it() -> None:
         async with world.running(world.node()):
             await world.sleep_until(70)
             (row,) = [row for row in await world.due("etl") if row.instant == EPOCH + MINUTE]
-            await world.store.control(None, [Cancellation(row.ref, "anna: not needed")])
+            await world.store.control(None, [CancelRequest(row.ref, "anna: not needed")])
             await world.sleep_until(75)
             running = await asked(world, 60)
             await world.sleep_until(112)
             (row,) = [row for row in await world.rows("etl") if row.instant == EPOCH + 2 * MINUTE]
-            await world.store.control(None, [Cancellation(row.ref, "anna: not needed")])
+            await world.store.control(None, [CancelRequest(row.ref, "anna: not needed")])
             await world.sleep_until(125)
             unbegun = await asked(world, 120)
         says(
             running,
-            Fate.CANCELLED,
+            RunResult.CANCELLED,
             Cause.PERSON,
             "etl, due 2026-03-28 12:01:00 UTC, was cancelled at 12:01:10, 10 s after it began, by anna: not "
             "needed. It began on time, at 12:01:00 on node a.",
         )
         says(
             unbegun,
-            Fate.CANCELLED,
+            RunResult.CANCELLED,
             Cause.PERSON,
             "etl, due 2026-03-28 12:02:00 UTC, was cancelled at 12:01:52, before it began, by anna: not needed.",
         )
@@ -469,7 +473,7 @@ def test_its_node_was_shut_down() -> None:
         found = await asked(world, 0)
         says(
             found,
-            Fate.CANCELLED,
+            RunResult.CANCELLED,
             Cause.SHUTDOWN,
             "etl, due 2026-03-28 12:00:00 UTC, was cancelled at 12:00:10, 10 s after it began: node a was shut "
             "down. It began on time, at 12:00:00 on node a.",
@@ -491,7 +495,7 @@ def test_its_node_was_shut_down_and_another_ran_it_again() -> None:
         waiting = await asked(world, 0)
         says(
             waiting,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.SHUTDOWN,
             "etl, due 2026-03-28 12:00:00 UTC, waits for a node: node a was shut down at 12:00:10, and no node has "
             "continued it yet.",
@@ -508,7 +512,7 @@ def test_its_node_was_shut_down_and_another_ran_it_again() -> None:
         )
         says(
             found,
-            Fate.RAN,
+            RunResult.RAN,
             Cause.ON_TIME,
             "etl, due 2026-03-28 12:00:00 UTC, ran on time. It began at once on node a and completed after 50 s. Node "
             "a was shut down at 12:00:10, and node b ran it from 12:00:30.",
@@ -536,7 +540,7 @@ def test_its_node_was_shut_down_before_it_called_its_function() -> None:
             found = await asked(world, 10)
         says(
             found,
-            Fate.RAN_LATE,
+            RunResult.RAN_LATE,
             Cause.SHUTDOWN,
             "etl, due 2026-03-28 12:00:10 UTC, ran 1 min 30 s late: node a was shut down before its function was "
             "called, and no node ran it until 12:01:40. It began at 12:01:40 on node b and completed after 5 s. Node "
@@ -557,7 +561,7 @@ def test_its_node_died() -> None:
             found = await asked(world, 0)
         says(
             found,
-            Fate.FAILED,
+            RunResult.FAILED,
             Cause.ORPHANED,
             "etl, due 2026-03-28 12:00:00 UTC, was given up as orphaned: node a is gone, and nobody knows how "
             "far it came. It began on time, at 12:00:00 on node a. Node a was last heard of at 12:00:10.",
@@ -572,14 +576,14 @@ def test_a_node_that_was_silent_and_is_heard_of_again_is_not_said_to_have_died()
         await world.register("etl", world.task(500))
         async with world.dying(world.node("a")):
             await world.sleep_until(12)
-        (owner,) = [node.number for node in await world.store.read(Nodes())]
+        (owner,) = [node.number for node in await world.store.read(NodesQuery())]
         async with world.running(world.node("b")):
             await world.sleep_until(50)
             await world.store.beat(owner)
             found = await asked(world, 0)
         says(
             found,
-            Fate.FAILED,
+            RunResult.FAILED,
             Cause.ORPHANED,
             "etl, due 2026-03-28 12:00:00 UTC, was given up as orphaned: node a was silent, and taken for dead, and "
             "nobody knows how far it came. It began on time, at 12:00:00 on node a. Node a had not died: it was heard "
@@ -615,12 +619,12 @@ def test_an_instant_that_waits_for_the_silence_of_a_node_says_so_and_then_why_it
             late = await asked(world, 20)
         says(
             waits,
-            Fate.WAITS,
+            RunResult.WAITS,
             Cause.UNSURE,
             "etl, due 2026-03-28 12:00:20 UTC, has been waiting for 5 s: it waits to learn what became of the run due "
             "12:00:00 (etl:1774699200): node a has not been heard of since.",
         )
-        assert (late.fate, late.cause) == (Fate.RUNS, Cause.UNSURE)
+        assert (late.fate, late.cause) == (RunResult.RUNS, Cause.UNSURE)
         assert "it waited to learn what became of the run due 12:00:00 (etl:1774699200), which was open until" in (
             late.verdict
         )
@@ -640,7 +644,7 @@ def test_a_dead_run_is_not_said_to_have_been_still_running() -> None:
         async with world.running(world.node("b")):
             await world.sleep_until(25)
             (second,) = [row for row in await world.rows("etl") if row.instant == EPOCH + 20 * SECOND]
-            await world.store.control(None, [Passing(second.ref, overlaps(orphan.ref))])
+            await world.store.control(None, [SkipRequest(second.ref, overlaps(orphan.ref))])
             before = await asked(world, 20)
             await world.sleep_until(60)
             after = await asked(world, 20)
@@ -661,7 +665,7 @@ def test_a_run_that_had_not_begun_is_not_said_to_have_been_still_running() -> No
         async with world.running(world.node("a")):
             await world.sleep_until(12)
             rows = {(row.instant - EPOCH) // SECOND: row for row in await world.rows("etl")}
-            await world.store.control(None, [Passing(rows[20].ref, overlaps(rows[15].ref))])
+            await world.store.control(None, [SkipRequest(rows[20].ref, overlaps(rows[15].ref))])
             before = await asked(world, 20)
             await world.sleep_until(25)
             after = await asked(world, 20)

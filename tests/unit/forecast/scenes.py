@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from itinerary import Itinerary, cron, every
-from itinerary.forecast.outcome_columns import Course
-from itinerary.forecast.simulator import Runs, Stage
+from itinerary.forecast.outcome_columns import RunOutcomes
+from itinerary.forecast.simulator import ForecastRuns, ForecastSimulator
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["START", "played_whole", "random_app", "runs_of", "stage_of"]
@@ -23,28 +23,28 @@ START = 1_800_000_000 * SECOND
 async def work() -> None: ...
 
 
-def stage_of(app: Itinerary, said: Mapping[str, int] | None = None, start: int = START) -> Stage:
+def stage_of(app: Itinerary, said: Mapping[str, int] | None = None, start: int = START) -> ForecastSimulator:
     """A stage for an app's jobs."""
     stage, _ = asyncio.run(app.stage(start, said or {}))
     return stage
 
 
-def runs_of(stage: Stage, seconds: int) -> Runs:
+def runs_of(stage: ForecastSimulator, seconds: int) -> ForecastRuns:
     """What is due in so many seconds."""
     expected = stage.plans.timeline.expected(START, START + seconds * SECOND)
     order = np.lexsort((expected.jobs, expected.instants))
-    return Runs(expected.jobs[order], expected.instants[order])
+    return ForecastRuns(expected.jobs[order], expected.instants[order])
 
 
-def played_whole(stage: Stage, runs: Runs) -> Course:
+def played_whole(stage: ForecastSimulator, runs: ForecastRuns) -> RunOutcomes:
     """What the core makes of all runs, none of them left out and nothing remembered."""
-    course, first = Course.empty(len(runs)), 0
+    outcomes, first = RunOutcomes.empty(len(runs)), 0
     while first < len(runs):
         performance = stage.play(runs, first)
         places = slice(first, first + performance.size)
-        Course.of(performance, 0).write(course, places, 0)
+        RunOutcomes.of(performance, 0).write(outcomes, places, 0)
         first += performance.size
-    return course
+    return outcomes
 
 
 def random_app(seed: int) -> tuple[Itinerary, dict[str, int]]:

@@ -13,7 +13,7 @@ import pytest
 from itinerary import Itinerary, cron, every
 from itinerary.errors import ConfigError
 from itinerary.forecast import Forecast, Outage, foresee, occurrences, told
-from itinerary.forecast.report import Occurrence, OutageTold
+from itinerary.forecast.report import ForecastOccurrence, OutageTold
 from itinerary.model.policies import Recovery
 from itinerary.schedules.durations import SECOND
 from tests.unit.forecast.scenes import START, stage_of, work
@@ -28,7 +28,7 @@ def at(text: str) -> int:
 
 def foreseen(
     app: Itinerary, hours: float, *outages: Outage, start: int = START, **takes: int
-) -> tuple[Forecast, list[Occurrence]]:
+) -> tuple[Forecast, list[ForecastOccurrence]]:
     stage, said = asyncio.run(app.stage(start, takes))
     found = foresee(stage, start, start + int(hours * HOUR), outages)
     return told(stage, found, outages, said), occurrences(stage, found)

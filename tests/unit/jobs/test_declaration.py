@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from itinerary import ExecutionContext, Itinerary, Report, Retry, cron, every, excluding, iso8601, once
+from itinerary import ExecutionContext, Itinerary, OccurrenceReport, Retry, cron, every, excluding, iso8601, once
 from itinerary.errors import ConfigError, ItineraryError, ScheduleError
 from itinerary.model import Occurrence
 
@@ -29,7 +29,7 @@ async def report(ctx: ExecutionContext) -> None: ...
 def plain() -> None: ...
 
 
-def tell(report: Report) -> None: ...
+def notify(report: OccurrenceReport) -> None: ...
 
 
 def greet(occurrence: Occurrence) -> None: ...
@@ -75,7 +75,7 @@ def test_a_handle_takes_tasks_of_every_kind_in_their_order(app: Itinerary) -> No
 def test_hooks_and_requirements_are_named_in_the_definition(app: Itinerary) -> None:
     etl = app.job("etl", every("15m"))
     etl.on_start(greet)
-    etl.on_complete(tell)
+    etl.on_complete(notify)
     etl.requires(job="import", on_unmet="wait", every="30s", deadline="1h").requires(python=plain, on_unmet="skip")
     definition = stored(app, "etl")
     assert definition["on_start"] == [f"{__name__}:greet"]

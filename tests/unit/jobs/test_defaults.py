@@ -14,15 +14,15 @@ from itinerary.errors import ConfigError
 from itinerary.jobs.registration import register
 from itinerary.jobs.version_diff import differences
 from itinerary.model.definition import Definition
-from itinerary.model.overrides import Level, Overrides, left_unset, read_overrides
+from itinerary.model.overrides import OverrideLevel, Overrides, left_unset, read_overrides
 from itinerary.model.policies import Retry, UpdatePolicy
-from itinerary.model.queries import Entries
+from itinerary.model.queries import EntriesQuery
 from itinerary.model.rows import EntryKind, EntryRow
-from itinerary.operations.apply import Wish, apply_jobs
+from itinerary.operations.apply import ApplyOptions, apply_jobs
 from itinerary.operations.backfill import BackfillWish
-from itinerary.operations.job_updates import Change, Updates
-from itinerary.operations.run_requests import Requests
-from itinerary.read.run_lookup import Finder
+from itinerary.operations.job_updates import DefinitionChange, Updates
+from itinerary.operations.run_requests import RunRequests
+from itinerary.read.run_lookup import RunLookup
 from itinerary.read.timeline_view import StoreView
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.memory import MemoryEngine
@@ -42,10 +42,10 @@ class Office:
     async def update(self, app: Itinerary, **change: Any) -> None:
         view = await StoreView.of(self.store)
         updates = Updates(self.store, view, "berta", app._rules, lambda: UpdatePolicy.IMMEDIATE)
-        await updates.update("etl", Change(**change))
+        await updates.update("etl", DefinitionChange(**change))
 
     async def versions(self) -> list[EntryRow]:
-        return [entry for entry in await self.store.read(Entries(0)) if entry.kind is EntryKind.VERSION]
+        return [entry for entry in await self.store.read(EntriesQuery(0)) if entry.kind is EntryKind.VERSION]
 
     async def newest(self) -> Definition:
         return read_definition((await self.versions())[-1].body)
@@ -135,7 +135,7 @@ def test_a_rollback_brings_the_defaults_back_that_were_in_force() -> None:
 def test_a_backfill_of_several_at_a_time_goes_by_the_overlap_of_the_defaults(overlap: str, is_warned: bool) -> None:
     async def story(office: Office) -> None:
         await office.declare(app_of(overlap=overlap))
-        requests = Requests(office.store, await StoreView.of(office.store), "anna", Finder())
+        requests = RunRequests(office.store, await StoreView.of(office.store), "anna", RunLookup())
         warning = requests.one_at_a_time("etl", BackfillWish(start=0, end=1, max_active=4))
         assert (warning is not None) is is_warned
 
@@ -147,7 +147,7 @@ def test_a_job_that_sets_what_was_a_default_shows_both_levels_in_the_plan() -> N
     async def story(office: Office) -> None:
         await office.declare(app_of(overlap="queue", priority=3))
         app = app_of(options={"overlap": "allow"})
-        wish = Wish(policy=UpdatePolicy.IMMEDIATE)
+        wish = ApplyOptions(policy=UpdatePolicy.IMMEDIATE)
         done = await apply_jobs(office.store, app.declared, wish, by="anna", zone_data=app.zone_data, is_plan=True)
         assert done.jobs[0].differences == (
             "overlap: queue (defaults) -> allow (job)",
@@ -167,8 +167,10 @@ def test_a_bound_that_the_defaults_set_and_that_was_none_before_is_told_as_not_s
 @pytest.mark.spec("X5", "value by value")
 def test_only_those_defaults_are_kept_that_a_job_leaves_unset() -> None:
     retry = {"max_retries": 3, "jitter": "1s"}
-    defaults = read_overrides({"overlap": "queue", "retry": retry, "recovery": "compressed"}, Level.SETTINGS)
-    own = read_overrides({"overlap": "allow", "retry": {"max_retries": 1}, "recovery": "execute_last"}, Level.JOB)
+    defaults = read_overrides({"overlap": "queue", "retry": retry, "recovery": "compressed"}, OverrideLevel.SETTINGS)
+    own = read_overrides(
+        {"overlap": "allow", "retry": {"max_retries": 1}, "recovery": "execute_last"}, OverrideLevel.JOB
+    )
     assert left_unset(defaults, own) == Overrides(retry=Retry(jitter="1s"))
     assert left_unset(defaults, Overrides()) == defaults
 

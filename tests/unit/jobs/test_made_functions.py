@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from itinerary import ExecutionContext, Itinerary, Report, every
+from itinerary import ExecutionContext, Itinerary, OccurrenceReport, every
 from itinerary.errors import ConfigError
-from itinerary.testing import Rehearsal
+from itinerary.testing import TestNode
 
 REGIONS = ("eu", "us", "asia")
 
@@ -37,7 +37,7 @@ def app() -> Itinerary:
 
 
 def ran(app: Itinerary) -> None:
-    with closing(Rehearsal(app, start="2026-01-01T00:00")) as run:
+    with closing(TestNode(app, start="2026-01-01T00:00")) as run:
         run.advance(hours=1)
         for job in app:
             assert run.history(job.name).statuses == ["completed"], run.describe()
@@ -133,7 +133,7 @@ def test_requirements_and_hooks_may_be_made_by_a_factory(app: Itinerary) -> None
 
         return ask
 
-    def ended(region: str) -> Callable[[Report], None]:
+    def ended(region: str) -> Callable[[OccurrenceReport], None]:
         return lambda report: log.lines.append(f"ended {report.job} {region}")
 
     for region in REGIONS[:2]:

@@ -13,9 +13,15 @@ from itinerary import Itinerary, Schedule, cron, every, iso8601, union
 from itinerary.core.timeline.definitions import read_definition
 from itinerary.errors import NodeError
 from itinerary.jobs.registration import ENTRIES_AT_ONCE, register
-from itinerary.model.queries import Entries, Jobs, JobsByName
+from itinerary.model.queries import EntriesQuery, JobsByNameQuery, JobsQuery
 from itinerary.model.rows import EntryKind, EntryRow
-from itinerary.model.timeline import Denial, Denied, Entered, Judge, NewEntry
+from itinerary.model.timeline import (
+    EntryAccepted,
+    EntryRefusal,
+    EntryRejected,
+    TimelineEntryRequest,
+    UnstartedReconciler,
+)
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
 
@@ -55,7 +61,7 @@ async def declare(store: EngineStore, app: Itinerary, by: str = "anna") -> None:
 
 
 async def entries(store: EngineStore) -> Sequence[EntryRow]:
-    return await store.read(Entries(0))
+    return await store.read(EntriesQuery(0))
 
 
 @pytest.mark.spec("R6", "declared jobs")
@@ -80,10 +86,10 @@ def test_what_is_different_becomes_the_next_version_and_what_is_not_declared_sta
         async with memory(Clock()) as store:
             await declare(store, app_with(("a", every("15m")), ("b", every("1h"))))
             await declare(store, app_with(("a", every("10m"))))
-            jobs = await store.read(JobsByName(("a", "b")))
+            jobs = await store.read(JobsByNameQuery(("a", "b")))
             assert {name: row.version for name, row in jobs.items()} == {"a": 2, "b": 1}
             await declare(store, app_with(("a", every("10m")), timezone="Asia/Tokyo"))
-            assert (await store.read(JobsByName(("a",))))["a"].version == 3
+            assert (await store.read(JobsByNameQuery(("a",))))["a"].version == 3
 
     asyncio.run(scenario())
 
@@ -94,8 +100,8 @@ def test_a_removed_job_that_is_declared_again_continues_its_versions() -> None:
         async with memory(Clock()) as store:
             app = app_with(("a", every("15m")))
             await declare(store, app)
-            gone = NewEntry(job="a", kind=EntryKind.REMOVE, request="r", by="anna")
-            assert isinstance((await store.amend([gone]))[0], Entered)
+            gone = TimelineEntryRequest(job="a", kind=EntryKind.REMOVE, request="r", by="anna")
+            assert isinstance((await store.amend([gone]))[0], EntryAccepted)
             await declare(store, app)
             kinds = [(entry.kind, entry.version) for entry in await entries(store)]
             assert kinds == [(EntryKind.VERSION, 1), (EntryKind.REMOVE, 1), (EntryKind.VERSION, 2)]
@@ -128,13 +134,15 @@ class OthersFirst(EngineStore):
         self._clock, self._other = clock, other
         self.denied = 0
 
-    async def amend(self, entries: Sequence[NewEntry], judge: Judge | None = None) -> list[Entered] | list[Denied]:
+    async def amend(
+        self, entries: Sequence[TimelineEntryRequest], judge: UnstartedReconciler | None = None
+    ) -> list[EntryAccepted] | list[EntryRejected]:
         if self._other is not None:
             other, self._other = self._other, None  # type: ignore[assignment]  # once
             self._clock.now += 5 * SECOND
             await declare(self, other, by="berta")
         answers = await super().amend(entries, judge)
-        self.denied += sum(isinstance(answer, Denied) for answer in answers)
+        self.denied += sum(isinstance(answer, EntryRejected) for answer in answers)
         return answers
 
 
@@ -156,7 +164,9 @@ class LosingAnswers(EngineStore):
     def __init__(self) -> None:
         super().__init__(MemoryEngine(Clock()))
 
-    async def amend(self, entries: Sequence[NewEntry], judge: Judge | None = None) -> list[Entered] | list[Denied]:
+    async def amend(
+        self, entries: Sequence[TimelineEntryRequest], judge: UnstartedReconciler | None = None
+    ) -> list[EntryAccepted] | list[EntryRejected]:
         await super().amend(entries, judge)
         return await super().amend(entries, judge)
 
@@ -173,8 +183,10 @@ def test_an_entry_whose_answer_was_lost_is_not_made_twice() -> None:
 class AlwaysLater(EngineStore):
     """A store on which somebody is always quicker."""
 
-    async def amend(self, entries: Sequence[NewEntry], judge: Judge | None = None) -> list[Entered] | list[Denied]:
-        return [Denied(entry.job, Denial.STALE, 9, 0) for entry in entries]
+    async def amend(
+        self, entries: Sequence[TimelineEntryRequest], judge: UnstartedReconciler | None = None
+    ) -> list[EntryAccepted] | list[EntryRejected]:
+        return [EntryRejected(entry.job, EntryRefusal.STALE, 9, 0) for entry in entries]
 
 
 def test_who_is_never_quick_enough_gives_up_with_the_reason() -> None:
@@ -191,7 +203,7 @@ def test_many_jobs_are_registered_in_batches() -> None:
         async with memory(Clock()) as store:
             app = app_with(*((f"job-{number}", every("1h")) for number in range(ENTRIES_AT_ONCE + 1)))
             await declare(store, app)
-            assert len(await store.read(Jobs())) == ENTRIES_AT_ONCE + 1
+            assert len(await store.read(JobsQuery())) == ENTRIES_AT_ONCE + 1
             assert {entry.revision for entry in await entries(store)} == {1, 2}
 
     asyncio.run(scenario())

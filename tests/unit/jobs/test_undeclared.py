@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.core.timeline.history import Stopped
+from itinerary.core.timeline.history import JobStopped
 from itinerary.jobs.registration import register
-from itinerary.jobs.undeclared import Home, UndeclaredJobs, logical_path, source_of
+from itinerary.jobs.undeclared import JobSource, UndeclaredJobs, logical_path, source_of
 from itinerary.model.policies import Undeclared
-from itinerary.model.queries import Entries
-from itinerary.operations.job_changes import Changes
+from itinerary.model.queries import EntriesQuery
+from itinerary.operations.job_changes import StatusChanges
 from itinerary.operations.job_updates import is_removed
 from itinerary.read.timeline_view import StoreView
 from itinerary.stores.store import EngineStore
@@ -34,14 +34,14 @@ class House:
         self, *names: str, source: str = FILE, undeclared: Undeclared | None = Undeclared.STOP, every_: str = "1h"
     ) -> UndeclaredJobs | None:
         app = app_with(*((name, every(every_)) for name in names))
-        return await register(self.store, app.declared, by="anna", log=LOG, home=Home(source, undeclared))
+        return await register(self.store, app.declared, by="anna", log=LOG, home=JobSource(source, undeclared))
 
     async def stopped(self) -> dict[str, str | None]:
         """The reason of each job that is stopped."""
         view = await StoreView.of(self.store)
         found = {row.name: view.timeline.in_force(row.number, view.now()) for row in view.timeline.jobs.values()}
-        standings = {name: stretch.standing for name, stretch in found.items() if stretch is not None}
-        return {name: one.reason for name, one in standings.items() if isinstance(one, Stopped)}
+        standings = {name: segment.status for name, segment in found.items() if segment is not None}
+        return {name: one.reason for name, one in standings.items() if isinstance(one, JobStopped)}
 
     async def removed(self) -> list[str]:
         view = await StoreView.of(self.store)
@@ -70,9 +70,9 @@ def test_a_job_that_its_file_no_longer_declares_is_stopped_with_the_reason() -> 
         assert await house.up("etl", "ghost") == UndeclaredJobs(FILE, Undeclared.STOP, ())
         assert await house.up("etl") == UndeclaredJobs(FILE, Undeclared.STOP, ("ghost",))
         assert await house.stopped() == {"ghost": f"no longer declared in {FILE}"}
-        entries = await house.store.read(Entries(0))
+        entries = await house.store.read(EntriesQuery(0))
         assert await house.up("etl") == UndeclaredJobs(FILE, Undeclared.STOP, ())
-        assert await house.store.read(Entries(0)) == entries
+        assert await house.store.read(EntriesQuery(0)) == entries
 
     played(scenario)
 
@@ -103,7 +103,7 @@ def test_a_job_that_is_declared_again_starts_again(interval: str) -> None:
 def test_a_job_that_a_person_stopped_stays_stopped_when_it_is_declared() -> None:
     async def scenario(house: House) -> None:
         await house.up("etl", "ghost")
-        await Changes(house.store, await StoreView.of(house.store), "ben").stop("ghost", "too loud")
+        await StatusChanges(house.store, await StoreView.of(house.store), "ben").stop("ghost", "too loud")
         await house.up("etl")
         await house.up("etl", "ghost")
         assert await house.stopped() == {"ghost": "too loud"}
@@ -169,9 +169,9 @@ def test_a_change_by_hand_keeps_the_source_of_the_job() -> None:
 def test_nodes_that_start_together_stop_a_job_once() -> None:
     async def scenario(house: House) -> None:
         await house.up("etl", "ghost")
-        before = len(await house.store.read(Entries(0)))
+        before = len(await house.store.read(EntriesQuery(0)))
         await asyncio.gather(*(house.up("etl") for _ in range(5)))
-        assert len(await house.store.read(Entries(0))) == before + 1
+        assert len(await house.store.read(EntriesQuery(0))) == before + 1
 
     played(scenario)
 

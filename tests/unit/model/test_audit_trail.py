@@ -20,7 +20,7 @@ from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, JobNumber, NodeNumber, OccurrenceRow, Ref, TaskRow, TransitionRow
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.writes import Limit, Start, Step
+from itinerary.model.writes import Limit, StartRequest, Step
 
 pytestmark = pytest.mark.spec("D3")
 
@@ -30,7 +30,7 @@ ROW = OccurrenceRow(
 )
 S = OccurrenceState
 FIRST = AttemptRow(REF, 0, 1, TaskState.RUNNING)
-START = Start(REF, 1, 0, "{}", 60, Overlap.SKIP, attempts=(FIRST,))
+START = StartRequest(REF, 1, 0, "{}", 60, Overlap.SKIP, attempts=(FIRST,))
 
 
 def line(
@@ -107,7 +107,7 @@ def test_an_end_that_its_row_could_not_tell_is_not_plain() -> None:
         (ROW, replace(START, attempts=(replace(FIRST, number=2),))),
     ],
 )
-def test_a_start_that_its_row_could_not_tell_is_not_plain(row: OccurrenceRow, start: Start) -> None:
+def test_a_start_that_its_row_could_not_tell_is_not_plain(row: OccurrenceRow, start: StartRequest) -> None:
     assert is_plain_start(ROW, MADE_BY, START)
     assert not is_plain_start(row, MADE_BY, start)
 

@@ -12,7 +12,7 @@ from itinerary.model import (
     EffectiveRecovery,
     EffectiveRetry,
     FrozenConfig,
-    Level,
+    OverrideLevel,
     Overrides,
     RecoveryPolicy,
     Retry,
@@ -56,14 +56,14 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     assert config.retry.max_retries == 0
     assert config.retry.backoff_factor == 1.0
     assert config.task_timeout is None
-    assert ("task_timeout", "1h", Level.DEFAULT) in config.rows()
+    assert ("task_timeout", "1h", OverrideLevel.DEFAULT) in config.rows()
     assert config.execution_timeout == 60 * 60 * SECOND
     assert config.timezone == "UTC"
     assert config.on_orphan == "leave"
     assert config.on_shutdown == "finish"
     assert (config.max_active, config.max_queued, config.limits) == (None, None, ())
     assert (config.priority, config.executor) == (0, "auto")
-    assert {row.source for row in config.rows()} == {Level.DEFAULT}
+    assert {row.source for row in config.rows()} == {OverrideLevel.DEFAULT}
 
 
 @pytest.mark.spec("X5", "field by field")
@@ -88,7 +88,9 @@ def test_the_effective_configuration_says_where_each_value_came_from() -> None:
     config = resolve(
         settings=Overrides(timezone="Europe/Berlin", task_timeout="1m"),
         job=Overrides(
-            task_timeout="2m", retry=Retry(3, "30s"), overlap=read_overrides({"overlap": "queue"}, Level.JOB).overlap
+            task_timeout="2m",
+            retry=Retry(3, "30s"),
+            overlap=read_overrides({"overlap": "queue"}, OverrideLevel.JOB).overlap,
         ),
         task=Overrides(retry=Retry(max_retries=10)),
         occurrence=Overrides(task_timeout="4m"),
@@ -103,7 +105,7 @@ def test_the_effective_configuration_says_where_each_value_came_from() -> None:
     assert shown["retry.backoff_factor"] == ("1.0", "default")
     assert shown["retry.interval_max"] == ("none", "default")
     assert shown["limits"] == ("none", "default")
-    assert config.source("retry.max_retries") is Level.TASK
+    assert config.source("retry.max_retries") is OverrideLevel.TASK
 
 
 def flat(table: dict[str, object]) -> dict[str, object]:
@@ -121,10 +123,10 @@ def test_the_last_level_that_sets_a_leaf_wins(
     settings: dict[str, object], job: dict[str, object], task: dict[str, object], occurrence: dict[str, object]
 ) -> None:
     config = resolve(
-        settings=read_overrides(settings, Level.SETTINGS),
-        job=read_overrides(job, Level.JOB),
-        task=read_overrides(task, Level.TASK),
-        occurrence=read_overrides(occurrence, Level.OCCURRENCE),
+        settings=read_overrides(settings, OverrideLevel.SETTINGS),
+        job=read_overrides(job, OverrideLevel.JOB),
+        task=read_overrides(task, OverrideLevel.TASK),
+        occurrence=read_overrides(occurrence, OverrideLevel.OCCURRENCE),
     )
     sources = {}
     for level, table in zip(("settings", "job", "task", "occurrence"), (settings, job, task, occurrence), strict=True):
@@ -143,9 +145,9 @@ def test_the_effective_configuration_survives_json(
     job: dict[str, object], task: dict[str, object], occurrence: dict[str, object]
 ) -> None:
     frozen = freeze(
-        read_overrides(job, Level.JOB),
-        {"extract": read_overrides(task, Level.TASK), "load": NOTHING},
-        occurrence=read_overrides(occurrence, Level.OCCURRENCE),
+        read_overrides(job, OverrideLevel.JOB),
+        {"extract": read_overrides(task, OverrideLevel.TASK), "load": NOTHING},
+        occurrence=read_overrides(occurrence, OverrideLevel.OCCURRENCE),
     )
     assert from_json(FrozenConfig, to_json(frozen)) == frozen
     assert from_json(EffectiveConfig, to_json(frozen.job)) == frozen.job
@@ -161,8 +163,8 @@ def test_a_frozen_configuration_writes_out_its_defaults() -> None:
 
 @pytest.mark.spec("X2", "per task")
 def test_an_occurrence_is_frozen_with_the_configuration_of_each_task() -> None:
-    job = read_overrides({"failure": "fail_fast", "task_timeout": "2m"}, Level.JOB)
-    cleanup = read_overrides({"failure": "continue"}, Level.TASK)
+    job = read_overrides({"failure": "fail_fast", "task_timeout": "2m"}, OverrideLevel.JOB)
+    cleanup = read_overrides({"failure": "continue"}, OverrideLevel.TASK)
     frozen = freeze(job, {"extract": NOTHING, "cleanup": cleanup})
     assert frozen.of_task("extract") is frozen.job
     assert frozen.of_task("cleanup").failure == "continue"
@@ -180,7 +182,7 @@ def test_a_misplaced_leaf_does_not_slip_through_when_it_is_resolved() -> None:
 def test_an_attempt_may_take_what_is_left_of_the_execution_timeout_unless_a_task_timeout_is_set() -> None:
     config = resolve(job=Overrides(execution_timeout="3h"))
     assert config.task_timeout is None
-    assert ("task_timeout", "3h", Level.JOB) in config.rows()
+    assert ("task_timeout", "3h", OverrideLevel.JOB) in config.rows()
     assert resolve(job=Overrides(task_timeout="1m")).task_timeout == 60 * SECOND
 
 

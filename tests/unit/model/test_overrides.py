@@ -12,11 +12,11 @@ from itinerary.errors import ConfigError, RecordError
 from itinerary.model import (
     LEAVES,
     Failure,
-    Level,
     Mode,
     OnOrphan,
     OnShutdown,
     Overlap,
+    OverrideLevel,
     Overrides,
     Recovery,
     RecoveryPolicy,
@@ -81,16 +81,16 @@ junk = st.recursive(
 def test_json_holds_what_was_set_and_nothing_else() -> None:
     written = {"overlap": "queue", "retry": {"max_retries": 3}}
     assert to_json(Overrides()) == b"{}"
-    assert json.loads(to_json(read_overrides(written, Level.JOB))) == written
+    assert json.loads(to_json(read_overrides(written, OverrideLevel.JOB))) == written
 
 
 @pytest.mark.spec("D2", "only what is overridden")
 @given(tables)
 def test_overrides_survive_json_and_read_back_as_a_person_would_write_them(table: dict[str, object]) -> None:
-    overrides = read_overrides(table, Level.JOB)
+    overrides = read_overrides(table, OverrideLevel.JOB)
     encoded = to_json(overrides)
     assert from_json(Overrides, encoded) == overrides
-    assert read_overrides(json.loads(encoded), Level.JOB) == overrides
+    assert read_overrides(json.loads(encoded), OverrideLevel.JOB) == overrides
     assert hash(from_json(Overrides, encoded)) == hash(overrides)
     assert to_json(from_json(Overrides, encoded)) == encoded
 
@@ -100,15 +100,15 @@ def test_overrides_survive_json_and_read_back_as_a_person_would_write_them(table
     "written", ["90s", "1m30s", "PT90S", "PT1M30S", 90, 90.0, timedelta(seconds=90), "1.5m", " 1m 30s "]
 )
 def test_every_way_to_write_a_duration_is_one_value(written: object) -> None:
-    assert read_overrides({"task_timeout": written}, Level.JOB) == Overrides(task_timeout="1m30s")
+    assert read_overrides({"task_timeout": written}, OverrideLevel.JOB) == Overrides(task_timeout="1m30s")
 
 
 @pytest.mark.spec("X3", "what is accepted")
 def test_a_retry_is_written_as_arguments_or_as_a_table() -> None:
     retry = Retry(10, "1m", 2.0)
     assert retry == Retry(max_retries=10, retry_interval=timedelta(minutes=1), backoff_factor=2)
-    assert read_overrides({"retry": retry}, Level.TASK) == read_overrides(
-        {"retry": {"max_retries": 10, "retry_interval": 60, "backoff_factor": 2}}, Level.TASK
+    assert read_overrides({"retry": retry}, OverrideLevel.TASK) == read_overrides(
+        {"retry": {"max_retries": 10, "retry_interval": 60, "backoff_factor": 2}}, OverrideLevel.TASK
     )
 
 
@@ -125,22 +125,24 @@ def test_exceptions_are_given_as_classes_or_by_name() -> None:
 
 @pytest.mark.spec("R1", "what is accepted")
 def test_a_recovery_is_a_strategy_or_a_table_with_bounds() -> None:
-    assert read_overrides({"recovery": "execute_last"}, Level.JOB).recovery == RecoveryPolicy(Recovery.EXECUTE_LAST)
+    assert read_overrides({"recovery": "execute_last"}, OverrideLevel.JOB).recovery == RecoveryPolicy(
+        Recovery.EXECUTE_LAST
+    )
     assert read_overrides(
-        {"recovery": {"strategy": "bounded_window", "max_occurrences": 100, "max_duration": "24h"}}, Level.JOB
+        {"recovery": {"strategy": "bounded_window", "max_occurrences": 100, "max_duration": "24h"}}, OverrideLevel.JOB
     ).recovery == RecoveryPolicy("bounded_window", 100, timedelta(days=1))
 
 
 @pytest.mark.spec("X11", "names of limits")
 def test_limits_are_a_set_of_names() -> None:
-    assert read_overrides({"limits": ["db", "api", "db"]}, Level.JOB).limits == ("api", "db")
-    assert read_overrides({"limits": []}, Level.JOB).limits == ()
+    assert read_overrides({"limits": ["db", "api", "db"]}, OverrideLevel.JOB).limits == ("api", "db")
+    assert read_overrides({"limits": []}, OverrideLevel.JOB).limits == ()
 
 
 @pytest.mark.spec("X5", "what is accepted")
 def test_none_is_not_set() -> None:
     table: dict[str, object] = dict.fromkeys(Overrides.__struct_fields__)
-    assert read_overrides(table, Level.TASK) == Overrides()
+    assert read_overrides(table, OverrideLevel.TASK) == Overrides()
 
 
 BAD: list[tuple[Any, str]] = [
@@ -205,12 +207,12 @@ BAD: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("table", "message"), BAD, ids=[message[:50] for _, message in BAD])
 def test_what_is_wrong_is_refused_by_key_with_what_is_allowed(table: object, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{message}"):
-        read_overrides(table, Level.JOB)
+        read_overrides(table, OverrideLevel.JOB)
 
 
 def read_or_complaint(table: object) -> Overrides | str:
     try:
-        return read_overrides(table, Level.JOB)
+        return read_overrides(table, OverrideLevel.JOB)
     except ConfigError as error:
         return str(error)
 
@@ -254,12 +256,12 @@ REFUSED_ON_AN_OCCURRENCE = {
 @pytest.mark.parametrize("key", Overrides.__struct_fields__)
 def test_what_is_about_the_whole_job_cannot_be_set_on_a_task(key: str) -> None:
     table = {key: SET_SOMEWHERE[key]}
-    assert read_overrides(table, Level.JOB) != Overrides()
+    assert read_overrides(table, OverrideLevel.JOB) != Overrides()
     if key in ALLOWED_ON_A_TASK:
-        assert read_overrides(table, Level.TASK) == read_overrides(table, Level.JOB)
+        assert read_overrides(table, OverrideLevel.TASK) == read_overrides(table, OverrideLevel.JOB)
     else:
         with pytest.raises(ConfigError, match=f"^{key}.*: cannot be set on a task; set it .*on the job"):
-            read_overrides(table, Level.TASK)
+            read_overrides(table, OverrideLevel.TASK)
 
 
 @pytest.mark.spec("X5", "levels")
@@ -268,9 +270,9 @@ def test_what_was_decided_before_an_occurrence_exists_cannot_be_set_on_it(key: s
     table = {key: SET_SOMEWHERE[key]}
     if key in REFUSED_ON_AN_OCCURRENCE:
         with pytest.raises(ConfigError, match=f"^{key}.*: cannot be set on an occurrence; set it .*on the job"):
-            read_overrides(table, Level.OCCURRENCE)
+            read_overrides(table, OverrideLevel.OCCURRENCE)
     else:
-        assert read_overrides(table, Level.OCCURRENCE) == read_overrides(table, Level.JOB)
+        assert read_overrides(table, OverrideLevel.OCCURRENCE) == read_overrides(table, OverrideLevel.JOB)
 
 
 @pytest.mark.spec("X5", "levels")

@@ -17,10 +17,10 @@ from itinerary.model import (
     Job,
     JobId,
     Kind,
-    Level,
     Occurrence,
     OccurrenceId,
     OccurrenceState,
+    OverrideLevel,
     Overrides,
     Retry,
     TaskId,
@@ -164,9 +164,11 @@ def test_an_attempt_is_never_skipped() -> None:
 
 @pytest.mark.spec("D2", "only what is overridden")
 def test_a_job_stores_only_what_it_overrides_and_so_does_a_task() -> None:
-    job = new_job("etl", {"every": "15m"}, read_overrides({"task_timeout": 300}, Level.JOB))
+    job = new_job("etl", {"every": "15m"}, read_overrides({"task_timeout": 300}, OverrideLevel.JOB))
     job = job.with_task("extract", {"python": "app:extract"})
-    job = job.with_task("load", {"python": "app:load"}, read_overrides({"retry": {"max_retries": 10}}, Level.TASK))
+    job = job.with_task(
+        "load", {"python": "app:load"}, read_overrides({"retry": {"max_retries": 10}}, OverrideLevel.TASK)
+    )
     stored = json.loads(to_json(job))
     assert stored["overrides"] == {"task_timeout": "5m"}
     assert [task["overrides"] for task in stored["tasks"]] == [{}, {"retry": {"max_retries": 10}}]

@@ -14,10 +14,10 @@ from itinerary.model import (
     Attempt,
     AttemptId,
     Kind,
-    Level,
     Occurrence,
+    OccurrenceReport,
     OccurrenceState,
-    Report,
+    OverrideLevel,
     TaskRun,
     TaskState,
     attempt_id,
@@ -45,7 +45,7 @@ OCCURRENCE = Occurrence(
     status=OccurrenceState.FAILED,
     started_at=DUE + 250_000,
     ended_at=DUE + 100 * SECOND,
-    config=freeze(read_overrides({"failure": "fail_fast"}, Level.JOB), {}),
+    config=freeze(read_overrides({"failure": "fail_fast"}, OverrideLevel.JOB), {}),
     reason="task crunch failed",
 )
 
@@ -121,7 +121,7 @@ def test_a_report_does_not_depend_on_the_order_of_the_rows(random: Random) -> No
     random.shuffle(attempts)
     report = build_report("etl", OCCURRENCE, runs, attempts)
     assert report == build_report("etl", OCCURRENCE, [EXTRACT, CRUNCH, LOAD], ATTEMPTS)
-    assert from_json(Report, to_json(report)) == report
+    assert from_json(OccurrenceReport, to_json(report)) == report
 
 
 @pytest.mark.spec("X8", "lateness")

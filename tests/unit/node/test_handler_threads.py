@@ -51,15 +51,15 @@ def test_a_function_sees_its_callers_context_and_leaves_nothing_in_it() -> None:
 @pytest.mark.spec("E10")
 def test_functions_that_hang_count_and_further_calls_wait_for_a_thread() -> None:
     async def program() -> None:
-        threads, go_on = Threads(1), threading.Event()
-        given_up = asyncio.ensure_future(threads.run(lambda _: go_on.wait(60), None))
+        threads, proceed = Threads(1), threading.Event()
+        given_up = asyncio.ensure_future(threads.run(lambda _: proceed.wait(60), None))
         await asyncio.sleep(0)
         given_up.cancel()
         waiting = asyncio.ensure_future(threads.run(str, 7))
         with pytest.raises(asyncio.CancelledError):
             await given_up
         assert not waiting.done()
-        go_on.set()
+        proceed.set()
         assert await waiting == "7"
 
     run(program())

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from itinerary.node.signal_thread import Ending, SignalThread
+from itinerary.node.signal_thread import SignalThread, Stoppable
 
 PATIENCE = 30.0
 
@@ -43,7 +43,7 @@ def hangups() -> list[threading.Event]:
 
 @pytest.fixture
 def signals(hangups: list[threading.Event]) -> Iterator[SignalThread]:
-    def hangup(_: Ending) -> None:
+    def hangup(_: Stoppable) -> None:
         hangups[0].set()
 
     thread = SignalThread(hangup, exit_code=3)

@@ -12,7 +12,7 @@ from itinerary import Itinerary, Schedule, cron, every, union
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ScheduleError, UnknownZone
 from itinerary.jobs.registration import register
-from itinerary.model.queries import Entries, Jobs, Standing
+from itinerary.model.queries import EntriesQuery, JobsQuery, StoreStatusQuery
 from itinerary.model.rows import EntryKind, EntryRow
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules import Zone, ZoneData, packaged_zone
@@ -55,16 +55,16 @@ class Registry:
         await register(self.store, app._declared, by="anna", log=self.log, zone_data=app._rules.zone_data)
 
     async def entries(self) -> Sequence[EntryRow]:
-        return await self.store.read(Entries(0))
+        return await self.store.read(EntriesQuery(0))
 
     async def zones(self) -> list[tuple[str, str | None]]:
         return [(entry.subject, entry.reason) for entry in await self.entries() if entry.kind is EntryKind.ZONE]
 
     async def revision(self) -> int:
-        return (await self.store.read(Standing())).revision
+        return (await self.store.read(StoreStatusQuery())).revision
 
     async def timeline(self) -> Timeline:
-        return Timeline.of(await self.entries(), await self.store.read(Jobs()))
+        return Timeline.of(await self.entries(), await self.store.read(JobsQuery()))
 
 
 @pytest.mark.spec("S8", "protocol rule 5: a job's zones are entered with it")
@@ -141,15 +141,15 @@ def test_an_update_to_a_new_zone_enters_it_in_the_same_transaction_and_a_plan_do
         claimed = await office.claimed(NOON)
         change = {"schedule": cron("30 */2 * * *", tz=BERLIN), "from_version": 1, "window": "6h"}
         plan = await office.plan(**change)
-        assert len(await office.store.read(Entries(0))) == 1
+        assert len(await office.store.read(EntriesQuery(0))) == 1
         made = await office.update(**change)
         assert (plan.added, plan.removed, plan.kept) == (made.added, made.removed, made.kept)
         assert made.added == tuple(NOON + n * HOUR for n in (1.5, 3.5, 5.5))
-        entries = await office.store.read(Entries(0))
+        entries = await office.store.read(EntriesQuery(0))
         assert [(entry.revision, entry.kind) for entry in entries[1:]] == [(2, EntryKind.ZONE), (2, EntryKind.VERSION)]
         assert (await office.row(claimed)).status is OccurrenceState.CANCELLED
         assert (await office.update(**change)).version == 2
-        assert len(await office.store.read(Entries(0))) == 3
+        assert len(await office.store.read(EntriesQuery(0))) == 3
         assert made.effective_from == START
 
     told(story)

@@ -17,11 +17,11 @@ from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap, Recovery, RecoveryPolicy
 from itinerary.observe.alerts import GIVE_UP_AFTER, Alerts
 from itinerary.observe.incidents import ALERTS_STREAM
-from itinerary.observe.webhooks import Receiver, Undelivered, receiver_of
-from itinerary.operations.doctor import Level
+from itinerary.observe.webhooks import DeliveryFailed, Receiver, receiver_of
+from itinerary.operations.doctor import Severity
 from itinerary.operations.doctor.last_hour import alerts
 from itinerary.operations.doctor.last_hour import undelivered as owed
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.runtime.node import Node
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
@@ -40,7 +40,7 @@ class Receivers:
         self.tries += 1
         await asyncio.sleep(0.1)
         if receiver.name in self.deaf:
-            raise Undelivered(f"{receiver.name} answered 500")
+            raise DeliveryFailed(f"{receiver.name} answered 500")
         told = json.loads(body)
         assert told["alert"] == alert
         self.told.append((receiver.name, told))
@@ -74,10 +74,10 @@ class Scene:
     @asynccontextmanager
     async def running(self, name: str = "a", **settings: Any) -> AsyncIterator[Node]:
         heard: list[Any] = []
-        hear: list[Callable[[Any], None]] = [heard.extend]
+        handle: list[Callable[[Any], None]] = [heard.extend]
 
         def observe(news: Any) -> None:
-            hear[0](news)
+            handle[0](news)
 
         node = self.world.node(name, observer=observe, **settings)
         async with self.world.running(node):
@@ -94,8 +94,8 @@ class Scene:
                 hide=lambda text: text.replace("canary-4711", "…"),
                 log=self.world.log,
             )
-            hear[0] = alerts.hear
-            alerts.hear(heard)
+            handle[0] = alerts.handle
+            alerts.handle(heard)
             task = asyncio.create_task(alerts.run())
             try:
                 yield node
@@ -282,13 +282,13 @@ def test_doctor_counts_alerts_that_no_receiver_has() -> None:
         configuration = read_configuration({"alert_urls": [url], "store": "memory:"}, {}, Path("/nonexistent"))
         async with scene.running():
             await world.sleep_until(30)
-            ground = await Ground.of(world.store)
+            ground = await StoreSnapshot.of(world.store)
             assert not [one for one in await owed(ground, configuration) if "not arrived" in one.words]
             await world.sleep_until(200)
-            ground = await Ground.of(world.store)
+            ground = await StoreSnapshot.of(world.store)
             (found,) = [one for one in await owed(ground, configuration) if "not arrived" in one.words]
             assert (found.level, found.words) == (
-                Level.WRONG,
+                Severity.WRONG,
                 "1 alert (of etl) has not arrived, the oldest for 3m20s",
             )
             both = await alerts(ground, configuration)

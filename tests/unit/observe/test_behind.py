@@ -8,38 +8,38 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from itinerary.model.overload import Behind, Bottleneck
+from itinerary.model.overload import Bottleneck, OverloadExtent
 from itinerary.model.stalled import StalledPartition
-from itinerary.observe.counters import Tally
-from itinerary.observe.health import Health, Phase, Pulse
+from itinerary.observe.counters import MetricCounters
+from itinerary.observe.health import Health, LastAnswer, NodePhase
 from itinerary.observe.metrics import Gauges, NodeMetrics
-from itinerary.observe.store_status import Lookout, Seen
+from itinerary.observe.store_status import StoreStatus, StoreStatusReader
 
-BEHIND = Behind(1_800_000_000_000_000, 23_000_000, 40, Bottleneck.CPU)
+BEHIND = OverloadExtent(1_800_000_000_000_000, 23_000_000, 40, Bottleneck.CPU)
 
 
 class Running:
     """A node whose loop answers."""
 
-    phase = Phase.RUNNING
+    phase = NodePhase.RUNNING
 
     def ask(self, answer: Callable[[], None]) -> bool:
         answer()
         return True
 
 
-class Well(Lookout):
+class Well(StoreStatusReader):
     """A store in which nothing is undecided."""
 
     def __init__(self) -> None: ...
 
-    async def look(self) -> Seen:
-        return Seen(0, 0, None, None, (), 0, 0, 1)
+    async def look(self) -> StoreStatus:
+        return StoreStatus(0, 0, None, None, (), 0, 0, 1)
 
 
-def health(behind: Behind | None, *stalled: StalledPartition) -> Health:
+def health(behind: OverloadExtent | None, *stalled: StalledPartition) -> Health:
     heart = Running()
-    return Health(heart, Pulse(heart, lambda: 0.0), Well(), lambda: behind, lambda: stalled)
+    return Health(heart, LastAnswer(heart, lambda: 0.0), Well(), lambda: behind, lambda: stalled)
 
 
 @pytest.mark.spec("U8", "overload says so")
@@ -76,19 +76,19 @@ def test_a_node_that_is_behind_is_alive_and_ready() -> None:
 class Figures:
     """What is published of a node that is as far behind as this."""
 
-    def __init__(self, behind: Behind | None) -> None:
+    def __init__(self, behind: OverloadExtent | None) -> None:
         self.behind = behind
 
     def gauges(self) -> Gauges:
         return Gauges(behind=self.behind)
 
-    def seen(self) -> Seen | None:
+    def seen(self) -> StoreStatus | None:
         return None
 
 
 @pytest.mark.spec("U7", "published")
 @pytest.mark.parametrize(("behind", "found"), [(BEHIND, ("cpu", 23.0)), (None, ("none", 0.0))])
-def test_the_metric_says_how_far_and_for_lack_of_what(behind: Behind | None, found: tuple[str, float]) -> None:
-    text = NodeMetrics(Tally(1), Figures(behind)).text().decode()
+def test_the_metric_says_how_far_and_for_lack_of_what(behind: OverloadExtent | None, found: tuple[str, float]) -> None:
+    text = NodeMetrics(MetricCounters(1), Figures(behind)).text().decode()
     (family,) = [one for one in text_string_to_metric_families(text) if one.name == "scheduler_behind_seconds"]
     assert [(sample.labels["bottleneck"], sample.value) for sample in family.samples] == [found]

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.core.loop.events import Began, Counted, Finished, News, Settled, Tried
+from itinerary.core.loop.events import (
+    AttemptEnded,
+    LoadSampled,
+    OccurrenceDecided,
+    OccurrenceEnded,
+    OccurrenceStarted,
+    SchedulerEvent,
+)
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Recovery
 from itinerary.model.rows import JobNumber, Key, Ref
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.observe.counters import OTHER, Tally
+from itinerary.observe.counters import OTHER, MetricCounters
 from itinerary.schedules.durations import SECOND
 
 AT = 1_774_699_200_000_000
@@ -19,19 +26,19 @@ def key(kind: Kind = Kind.SCHEDULED) -> Key:
     return Key(AT, JobNumber(1), kind)
 
 
-def life(job: str, outcome: OccurrenceState = OccurrenceState.COMPLETED) -> list[News]:
+def life(job: str, outcome: OccurrenceState = OccurrenceState.COMPLETED) -> list[SchedulerEvent]:
     return [
-        Began(Ref(1), key(), job, AT, AT + SECOND // 100),
-        Tried(job, "main", TaskState.SUCCESS, AT, AT + 2 * SECOND),
-        Finished(Ref(1), key(), job, outcome, AT, AT + 3 * SECOND),
+        OccurrenceStarted(Ref(1), key(), job, AT, AT + SECOND // 100),
+        AttemptEnded(job, "main", TaskState.SUCCESS, AT, AT + 2 * SECOND),
+        OccurrenceEnded(Ref(1), key(), job, outcome, AT, AT + 3 * SECOND),
     ]
 
 
 @pytest.mark.spec("U7", "counted")
 def test_an_occurrence_is_counted_by_its_job_its_tasks_and_what_they_came_to() -> None:
-    tally = Tally(10)
-    tally.hear(life("etl"))
-    tally.hear(life("etl", OccurrenceState.FAILED))
+    tally = MetricCounters(10)
+    tally.handle(life("etl"))
+    tally.handle(life("etl", OccurrenceState.FAILED))
     counted = tally.counted()
     job, task = counted.jobs["etl"], counted.tasks["etl", "main"]
     assert job.statuses == {"completed": 1, "failed": 1}
@@ -43,30 +50,30 @@ def test_an_occurrence_is_counted_by_its_job_its_tasks_and_what_they_came_to() -
 
 @pytest.mark.spec("U7", "recovery runs")
 def test_a_recovery_run_is_counted_by_its_strategy_and_is_not_late() -> None:
-    tally = Tally(10)
-    tally.hear([Began(Ref(1), key(), "etl", AT, AT + 3_600 * SECOND, Recovery.EXECUTE_LAST)])
+    tally = MetricCounters(10)
+    tally.handle([OccurrenceStarted(Ref(1), key(), "etl", AT, AT + 3_600 * SECOND, Recovery.EXECUTE_LAST)])
     counted = tally.counted()
     assert counted.jobs["etl"].recoveries == {"execute_last": 1}
     assert sum(counted.lateness.counts) == 0
 
 
 def test_what_somebody_asked_for_by_hand_is_never_late() -> None:
-    tally = Tally(10)
-    tally.hear([Began(Ref(1), key(Kind.TRIGGER), "etl", AT, AT + 60 * SECOND)])
+    tally = MetricCounters(10)
+    tally.handle([OccurrenceStarted(Ref(1), key(Kind.TRIGGER), "etl", AT, AT + 60 * SECOND)])
     assert sum(tally.counted().lateness.counts) == 0
 
 
 def test_what_others_ended_is_counted_with_all_the_instants_that_it_answers_for() -> None:
-    tally = Tally(10)
-    tally.hear([Settled(key(), "etl", OccurrenceState.MISSED, "nobody was there", 176)])
+    tally = MetricCounters(10)
+    tally.handle([OccurrenceDecided(key(), "etl", OccurrenceState.MISSED, "nobody was there", 176)])
     assert tally.counted().jobs["etl"].statuses == {"missed": 176}
 
 
 @pytest.mark.spec("U7", "bounded")
 def test_of_a_hundred_thousand_jobs_the_first_ones_have_labels_and_the_rest_one_together() -> None:
-    tally = Tally(100)
+    tally = MetricCounters(100)
     for number in range(100_000):
-        tally.hear(life(f"job {number}"))
+        tally.handle(life(f"job {number}"))
     counted = tally.counted()
     assert (len(counted.jobs), len(counted.tasks)) == (101, 201)
     assert counted.jobs[OTHER].statuses == {"completed": 99_900}
@@ -75,16 +82,16 @@ def test_of_a_hundred_thousand_jobs_the_first_ones_have_labels_and_the_rest_one_
 
 
 def test_what_waits_to_be_counted_is_bounded_though_nobody_publishes_it() -> None:
-    tally = Tally(10)
+    tally = MetricCounters(10)
     for _ in range(100_000):
-        tally.hear([Counted(1, 0)])
+        tally.handle([LoadSampled(1, 0)])
     assert len(tally._batches) <= 20_001
 
 
 def test_a_copy_stays_as_it_is_and_two_nodes_do_not_mix() -> None:
-    one, other = Tally(10), Tally(10)
-    one.hear(life("etl"))
+    one, other = MetricCounters(10), MetricCounters(10)
+    one.handle(life("etl"))
     before = one.counted()
-    one.hear(life("etl"))
+    one.handle(life("etl"))
     assert before.jobs["etl"].statuses == {"completed": 1}
     assert other.counted().jobs == {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from itinerary.core.loop.events import Counted
+from itinerary.core.loop.events import LoadSampled
 from itinerary.model.rows import JobNumber
-from itinerary.observe.counters import Tally
+from itinerary.observe.counters import MetricCounters
 from itinerary.observe.metrics import METRICS, Gauges, NodeMetrics
-from itinerary.observe.overdue import Instant
-from itinerary.observe.store_status import Seen
-from itinerary.records.metrics import FIGURES, Figures
+from itinerary.observe.overdue import OverdueInstant
+from itinerary.observe.store_status import StoreStatus
+from itinerary.records.metrics import FIGURES, RecordMetrics
 from itinerary.schedules.durations import SECOND
 from tests.docs.pages import code, reference
 from tests.unit.observe.test_counters import AT, life
@@ -39,16 +39,16 @@ class Still:
     """A node that is as it is."""
 
     def gauges(self) -> Gauges:
-        return Gauges(3, 4, 5, {"delivered": 2}, {"folio": Figures().published()})
+        return Gauges(3, 4, 5, {"delivered": 2}, {"folio": RecordMetrics().published()})
 
-    def seen(self) -> Seen | None:
-        oldest = Instant(JobNumber(1), AT, AT, None)
-        return Seen(AT + 7 * SECOND, AT, oldest, "etl", (oldest,), 6, 8, 9)
+    def seen(self) -> StoreStatus | None:
+        oldest = OverdueInstant(JobNumber(1), AT, AT, None)
+        return StoreStatus(AT + 7 * SECOND, AT, oldest, "etl", (oldest,), 6, 8, 9)
 
 
 def published() -> dict[str, float]:
-    tally = Tally(10)
-    tally.hear([*life('a "job"\nof two lines'), Counted(1, 2)])
+    tally = MetricCounters(10)
+    tally.handle([*life('a "job"\nof two lines'), LoadSampled(1, 2)])
     families = text_string_to_metric_families(NodeMetrics(tally, Still()).text().decode())
     return {
         sample.name + "".join(f",{key}={value}" for key, value in sorted(sample.labels.items())): sample.value

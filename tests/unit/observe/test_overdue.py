@@ -9,20 +9,20 @@ from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import EntryKind
 from itinerary.model.settings import Settings
-from itinerary.model.timeline import NewEntry
+from itinerary.model.timeline import TimelineEntryRequest
 from itinerary.observe.health import PROGRESS_MAX, progress_of
-from itinerary.observe.store_status import Lookout, Seen
+from itinerary.observe.store_status import StoreStatus, StoreStatusReader
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.store import EngineStore
 from tests.unit.runtime.world import World, played
 
 
-def lookout(world: World) -> Lookout:
-    return Lookout(EngineStore(world.engine.engine).read, lambda: None, Settings().node_heartbeat_interval)
+def lookout(world: World) -> StoreStatusReader:
+    return StoreStatusReader(EngineStore(world.engine.engine).read, lambda: None, Settings().node_heartbeat_interval)
 
 
-async def seen(world: World) -> Seen:
+async def seen(world: World) -> StoreStatus:
     return await lookout(world).look()
 
 
@@ -86,11 +86,11 @@ def test_paused_jobs_are_counted_as_long_as_they_are() -> None:
             await world.register(name, world.task(), schedule=every("1h"))
         look = lookout(world)
         assert (await look.look()).paused == 0
-        entry = NewEntry(job="one", kind=EntryKind.PAUSE, request="pause", by="test")
+        entry = TimelineEntryRequest(job="one", kind=EntryKind.PAUSE, request="pause", by="test")
         await world.store.amend([entry])
         await world.sleep_until(10)
         assert (await look.look()).paused == 1
-        await world.store.amend([NewEntry(job="one", kind=EntryKind.RESUME, request="resume", by="test")])
+        await world.store.amend([TimelineEntryRequest(job="one", kind=EntryKind.RESUME, request="resume", by="test")])
         await world.sleep_until(20)
         assert (await look.look()).paused == 0
 
@@ -101,9 +101,9 @@ def test_a_store_that_is_away_is_an_error_and_not_an_answer() -> None:
     async def story(world: World) -> None:
         world.engine.is_down = True
         with pytest.raises(StoreError, match="is away"):
-            await Lookout(world.store.read, lambda: None, SECOND).look()
+            await StoreStatusReader(world.store.read, lambda: None, SECOND).look()
         world.engine.is_down, world.engine.takes = False, 60.0
         with pytest.raises(StoreError, match="has not answered for 5 s"):
-            await Lookout(world.store.read, lambda: None, SECOND).look()
+            await StoreStatusReader(world.store.read, lambda: None, SECOND).look()
 
     played(story)

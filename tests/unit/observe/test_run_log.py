@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import structlog
 
-from itinerary.core.loop.events import Began, Finished, News, Settled
+from itinerary.core.loop.events import OccurrenceDecided, OccurrenceEnded, OccurrenceStarted, SchedulerEvent
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, Ref
 from itinerary.model.states import FINAL, OccurrenceState
@@ -25,12 +25,12 @@ AT = 1_767_225_600_000_000
 KEY = Key(AT, JobNumber(1), Kind.SCHEDULED)
 
 
-def finished(outcome: OccurrenceState = OccurrenceState.COMPLETED, **more: Any) -> Finished:
+def finished(outcome: OccurrenceState = OccurrenceState.COMPLETED, **more: Any) -> OccurrenceEnded:
     given: dict[str, Any] = {"started_at": AT + SECOND // 4, "due_at": AT, "attempts": 1, **more}
-    return Finished(Ref(7), KEY, "etl", outcome, ended_at=AT + 2 * SECOND, **given)
+    return OccurrenceEnded(Ref(7), KEY, "etl", outcome, ended_at=AT + 2 * SECOND, **given)
 
 
-def logged(news: Sequence[News], level: int = logging.INFO) -> list[dict[str, Any]]:
+def logged(news: Sequence[SchedulerEvent], level: int = logging.INFO) -> list[dict[str, Any]]:
     stream = io.StringIO()
     log = structlog.wrap_logger(
         structlog.PrintLogger(stream),
@@ -38,14 +38,14 @@ def logged(news: Sequence[News], level: int = logging.INFO) -> list[dict[str, An
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )
     runs = RunLog(log, "first")
-    runs.hear(news)
+    runs.handle(news)
     runs.close()
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 @pytest.mark.parametrize("outcome", sorted(FINAL))
 def test_every_final_state_has_an_event_of_its_name_and_failures_are_warnings(outcome: OccurrenceState) -> None:
-    for news in (finished(outcome, why="so"), Settled(KEY, "etl", outcome, "so")):
+    for news in (finished(outcome, why="so"), OccurrenceDecided(KEY, "etl", outcome, "so")):
         (line,) = logged([news])
         assert line["event"] == f"run.{outcome}"
         assert line["level"] == ("info" if outcome in QUIET else "warning")
@@ -71,19 +71,19 @@ def test_a_failure_says_which_run_of_which_job_failed_where_why_and_after_how_lo
 
 def test_what_was_never_started_has_no_delay_and_no_duration() -> None:
     skipped = finished(OccurrenceState.SKIPPED, why="paused", started_at=None, attempts=0)
-    for news in (skipped, Settled(KEY, "etl", OccurrenceState.SKIPPED, "paused")):
+    for news in (skipped, OccurrenceDecided(KEY, "etl", OccurrenceState.SKIPPED, "paused")):
         (line,) = logged([news])
         assert not {"delay", "duration", "attempt", "error"} & line.keys()
         assert line["why"] == "paused"
 
 
 def test_a_stretch_of_instants_is_one_event_that_says_how_many() -> None:
-    (line,) = logged([Settled(KEY, "etl", OccurrenceState.MISSED, "no node ran", 3_600)])
+    (line,) = logged([OccurrenceDecided(KEY, "etl", OccurrenceState.MISSED, "no node ran", 3_600)])
     assert (line["event"], line["count"]) == ("run.missed", 3_600)
 
 
 def test_a_start_is_no_end() -> None:
-    assert not logged([Began(Ref(7), KEY, "etl", AT, AT)])
+    assert not logged([OccurrenceStarted(Ref(7), KEY, "etl", AT, AT)])
 
 
 def test_a_log_that_shows_only_warnings_is_not_given_what_went_well() -> None:
@@ -105,10 +105,10 @@ def test_a_log_that_cannot_keep_up_holds_nobody_up_and_says_what_it_left_out(mon
         warning = info
 
     runs = RunLog(Log(), "first")
-    runs.hear([finished()])
+    runs.handle([finished()])
     assert stuck.wait(60)
     for _ in range(100):
-        runs.hear([finished(), finished(OccurrenceState.FAILED)])
+        runs.handle([finished(), finished(OccurrenceState.FAILED)])
     goes_on.set()
     runs.close()
     counts = Counter(event for event, _ in said)
@@ -143,8 +143,8 @@ def test_a_log_that_fails_once_goes_on_and_says_what_was_lost() -> None:
     stream = Failing()
     log = structlog.wrap_logger(structlog.PrintLogger(stream), processors=[structlog.processors.JSONRenderer()])
     runs = RunLog(log, "first")
-    runs.hear([finished(OccurrenceState.FAILED, why="so")])
-    runs.hear([finished()])
+    runs.handle([finished(OccurrenceState.FAILED, why="so")])
+    runs.handle([finished()])
     runs.close()
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line["event"] for line in lines] == ["run.completed", "runs.not_logged"]

@@ -9,39 +9,39 @@ from typing import Any
 import pytest
 
 from itinerary import Itinerary, every
-from itinerary.api import Run
+from itinerary.api import RunReference
 from itinerary.errors import ConfigError, NodeError
-from itinerary.model.queries import ByRef, Detail, Details
+from itinerary.model.queries import ByRefQuery, Detail, DetailsQuery
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.run_request import Adjusted, details_with, read_adjusted, read_asked
 from itinerary.operations.adjust import options_of
-from itinerary.testing import Rehearsal
+from itinerary.testing import TestNode
 
 
 async def work() -> None: ...
 
 
 @pytest.fixture
-def run() -> Iterator[Rehearsal]:
+def run() -> Iterator[TestNode]:
     """A job whose runs wait for each other, and take twenty minutes."""
     app = Itinerary(store="memory:", name="here")
     app.job("etl", every("1h"), overlap="queue", task_timeout="30m").task(work)
-    with closing(Rehearsal(app, start="2026-01-01T00:00")) as rehearsal:
+    with closing(TestNode(app, start="2026-01-01T00:00")) as rehearsal:
         rehearsal.fake("etl/work", takes="20m")
         yield rehearsal
 
 
-def row_of(run: Rehearsal, one: Run) -> OccurrenceRow:
-    return run._ground.engine.now_answer(ByRef((one.ref,)))[one.ref]
+def row_of(run: TestNode, one: RunReference) -> OccurrenceRow:
+    return run._environment.engine.now_answer(ByRefQuery((one.ref,)))[one.ref]
 
 
-def detail_of(run: Rehearsal, one: Run) -> Detail:
-    return run._ground.engine.now_answer(Details((one.ref,)))[0]
+def detail_of(run: TestNode, one: RunReference) -> Detail:
+    return run._environment.engine.now_answer(DetailsQuery((one.ref,)))[0]
 
 
 @pytest.mark.spec("L6", "update")
 @pytest.mark.spec("O2", "configuration")
-def test_a_run_that_is_queued_starts_with_the_values_that_it_was_given(run: Rehearsal) -> None:
+def test_a_run_that_is_queued_starts_with_the_values_that_it_was_given(run: TestNode) -> None:
     first, second = run.trigger("etl"), run.trigger("etl")
     assert row_of(run, second).status == "queued"
     adjusted = run.call(run.node.adjust(second, execution_timeout="5m", reason="month end"))
@@ -55,14 +55,14 @@ def test_a_run_that_is_queued_starts_with_the_values_that_it_was_given(run: Rehe
 
 
 @pytest.mark.spec("O2", "configuration")
-def test_a_scheduled_run_is_adjusted_by_its_run_id_in_the_seconds_before_its_instant(run: Rehearsal) -> None:
+def test_a_scheduled_run_is_adjusted_by_its_run_id_in_the_seconds_before_its_instant(run: TestNode) -> None:
     run.advance(minutes=59, seconds=55)
     (claimed,) = run.call(run.node.active())
     name = f"etl:{claimed.key.instant // 1_000_000}"
     run.call(run.node.adjust(name, execution_timeout="5m"))
     run.advance(minutes=10)
     assert run.history("etl").statuses == ["failed"]
-    found = run._ground.engine.now_answer(ByRef((claimed.ref,)))[claimed.ref]
+    found = run._environment.engine.now_answer(ByRefQuery((claimed.ref,)))[claimed.ref]
     assert read_asked(found.details) is None, "nobody asked for it: it was due by its schedule"
     (adjusted,) = read_adjusted(found.details)
     assert (adjusted.values, adjusted.reason) == ({"execution_timeout": "5m"}, None)
@@ -71,7 +71,7 @@ def test_a_scheduled_run_is_adjusted_by_its_run_id_in_the_seconds_before_its_ins
 
 
 @pytest.mark.spec("Q2", "who")
-def test_who_adjusted_a_run_when_and_why_is_kept_beside_who_asked_for_it(run: Rehearsal) -> None:
+def test_who_adjusted_a_run_when_and_why_is_kept_beside_who_asked_for_it(run: TestNode) -> None:
     run.trigger("etl")
     second = run.trigger("etl", reason="by hand")
     for priority in range(25):
@@ -85,7 +85,7 @@ def test_who_adjusted_a_run_when_and_why_is_kept_beside_who_asked_for_it(run: Re
 
 
 @pytest.mark.spec("L6", "update after prerun")
-def test_what_has_started_or_ended_is_not_adjusted_and_the_error_says_what_to_do(run: Rehearsal) -> None:
+def test_what_has_started_or_ended_is_not_adjusted_and_the_error_says_what_to_do(run: TestNode) -> None:
     first = run.trigger("etl")
     with pytest.raises(NodeError, match=r"has started already, at 2026-01-01T00:00:00Z, .*cancel it and replay it"):
         run.call(run.node.adjust(first, priority=1))
@@ -96,7 +96,7 @@ def test_what_has_started_or_ended_is_not_adjusted_and_the_error_says_what_to_do
 
 
 @pytest.mark.spec("L6", "update")
-def test_values_that_are_not_allowed_change_nothing(run: Rehearsal) -> None:
+def test_values_that_are_not_allowed_change_nothing(run: TestNode) -> None:
     run.trigger("etl")
     second = run.trigger("etl")
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
@@ -112,7 +112,7 @@ def test_values_that_are_not_allowed_change_nothing(run: Rehearsal) -> None:
 
 
 @pytest.mark.spec("L6", "update")
-def test_the_same_values_set_twice_are_one_adjustment(run: Rehearsal) -> None:
+def test_the_same_values_set_twice_are_one_adjustment(run: TestNode) -> None:
     run.trigger("etl")
     second = run.trigger("etl")
     for _ in range(3):
@@ -123,7 +123,7 @@ def test_the_same_values_set_twice_are_one_adjustment(run: Rehearsal) -> None:
 
 @pytest.mark.spec("L6", "get one occurrence")
 @pytest.mark.spec("L6", "get a job's status")
-def test_the_loop_says_what_it_knows_of_one_run_and_of_one_job(run: Rehearsal) -> None:
+def test_the_loop_says_what_it_knows_of_one_run_and_of_one_job(run: TestNode) -> None:
     first = run.trigger("etl")
     run.advance(minutes=1)
     found = run.call(run.node.occurrence(first))

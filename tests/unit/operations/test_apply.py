@@ -16,14 +16,14 @@ from itinerary.jobs.registration import register
 from itinerary.jobs.version_diff import differences
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import UpdatePolicy
-from itinerary.model.queries import ByRef, Entries, JobsByName, Standing
+from itinerary.model.queries import ByRefQuery, EntriesQuery, JobsByNameQuery, StoreStatusQuery
 from itinerary.model.rows import EntryKind, EntryRow, Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
-from itinerary.model.timeline import Denied, Entered, Judge, NewEntry
-from itinerary.model.writes import BATCH_MAX, Claimed, Wanted
-from itinerary.operations.apply import Application, Outcome, Wish, apply_jobs
-from itinerary.operations.job_changes import Changes
-from itinerary.operations.job_updates import Change, Updates
+from itinerary.model.timeline import EntryAccepted, EntryRejected, TimelineEntryRequest, UnstartedReconciler
+from itinerary.model.writes import BATCH_MAX, Claimed, ClaimRequest
+from itinerary.operations.apply import ApplyOptions, ApplyResult, JobApplyResult, apply_jobs
+from itinerary.operations.job_changes import StatusChanges
+from itinerary.operations.job_updates import DefinitionChange, Updates
 from itinerary.read.timeline_view import StoreView
 from itinerary.schedules import Schedule
 from itinerary.schedules.durations import SECOND
@@ -52,31 +52,31 @@ class Office:
 
     async def apply(
         self, app: Itinerary, *, is_plan: bool = False, policy: UpdatePolicy = UpdatePolicy.IMMEDIATE, **wish: Any
-    ) -> Application:
+    ) -> ApplyResult:
         return await apply_jobs(
             self.store,
             app.declared,
-            Wish(policy=policy, **wish),
+            ApplyOptions(policy=policy, **wish),
             by="anna",
             zone_data=app.zone_data,
             is_plan=is_plan,
         )
 
     async def entries(self) -> Sequence[EntryRow]:
-        return await self.store.read(Entries(0))
+        return await self.store.read(EntriesQuery(0))
 
     async def claimed(self, name: str, at: datetime) -> Claimed:
         """An occurrence that some node has claimed."""
         node = await self.store.join(f"node {name} {at}", "a", "{}")
-        revision = (await self.store.read(Standing())).revision
-        job = (await self.store.read(JobsByName((name,))))[name]
+        revision = (await self.store.read(StoreStatusQuery())).revision
+        job = (await self.store.read(JobsByNameQuery((name,))))[name]
         key = Key(int(at.timestamp()) * SECOND, job.number, Kind.SCHEDULED)
-        answer = await self.store.claim(node, revision, [Wanted(key, job.version, key.instant)])
+        answer = await self.store.claim(node, revision, [ClaimRequest(key, job.version, key.instant)])
         assert isinstance(answer, list)
         return answer[0]
 
     async def row(self, claimed: Claimed) -> OccurrenceRow:
-        return (await self.store.read(ByRef((claimed.ref,))))[claimed.ref]
+        return (await self.store.read(ByRefQuery((claimed.ref,))))[claimed.ref]
 
 
 def played(scenario: Callable[[Office], Awaitable[None]]) -> None:
@@ -88,7 +88,7 @@ def played(scenario: Callable[[Office], Awaitable[None]]) -> None:
     asyncio.run(play())
 
 
-def outcomes(done: Application) -> dict[str, str]:
+def outcomes(done: ApplyResult) -> dict[str, str]:
     return {job.job: job.outcome.value for job in done.jobs}
 
 
@@ -191,13 +191,13 @@ def test_what_was_updated_by_hand_is_taken_back_and_the_plan_says_so() -> None:
         updates = Updates(
             office.store, await StoreView.of(office.store), "bob", app._rules, lambda: UpdatePolicy.IMMEDIATE
         )
-        await updates.update("a", Change(schedule=every("3h"), options={"overlap": "queue"}))
+        await updates.update("a", DefinitionChange(schedule=every("3h"), options={"overlap": "queue"}))
         await register(office.store, app.declared, by="node", log=LOG)
         assert len(await office.entries()) == 2, "a node that starts leaves it alone"
         (job,) = (await office.apply(app, is_plan=True)).jobs
         assert job.differences == ("schedule: Every 3h -> Every 1h", "overlap: queue -> not set")
         (job,) = (await office.apply(app)).jobs
-        assert (job.outcome, job.version) == (Outcome.CHANGED, 3)
+        assert (job.outcome, job.version) == (JobApplyResult.CHANGED, 3)
         await register(office.store, app.declared, by="node", log=LOG)
         assert len(await office.entries()) == 3
 
@@ -208,9 +208,9 @@ def test_what_was_updated_by_hand_is_taken_back_and_the_plan_says_so() -> None:
 def test_a_pause_stays_when_its_job_changes() -> None:
     async def scenario(office: Office) -> None:
         await office.apply(office.app(a=every("1h")))
-        await Changes(office.store, await StoreView.of(office.store), "bob").pause("a", "migration", None)
+        await StatusChanges(office.store, await StoreView.of(office.store), "bob").pause("a", "migration", None)
         (job,) = (await office.apply(office.app(a=every("2h")))).jobs
-        assert job.outcome is Outcome.CHANGED
+        assert job.outcome is JobApplyResult.CHANGED
         view = await StoreView.of(office.store)
         assert view.timeline.next_run(view.job("a").number, view.now()) is None
 
@@ -226,7 +226,7 @@ def test_a_job_that_was_removed_comes_back_with_its_next_version() -> None:
         assert outcomes(again) == {"b": "same", "a": "same"}
         assert again.others == ()
         (a, _) = (await office.apply(office.app(a=every("1h"), b=every("1h")))).jobs
-        assert (a.outcome, a.version) == (Outcome.NEW, 2)
+        assert (a.outcome, a.version) == (JobApplyResult.NEW, 2)
 
     played(scenario)
 
@@ -234,11 +234,13 @@ def test_a_job_that_was_removed_comes_back_with_its_next_version() -> None:
 class Meddling(EngineStore):
     """A store in which somebody else is quicker, so many times."""
 
-    def __init__(self, engine: MemoryEngine, other: Callable[[int], NewEntry], times: int) -> None:
+    def __init__(self, engine: MemoryEngine, other: Callable[[int], TimelineEntryRequest], times: int) -> None:
         super().__init__(engine)
         self._other, self.times = other, times
 
-    async def amend(self, entries: Sequence[NewEntry], judge: Judge | None = None) -> list[Entered] | list[Denied]:
+    async def amend(
+        self, entries: Sequence[TimelineEntryRequest], judge: UnstartedReconciler | None = None
+    ) -> list[EntryAccepted] | list[EntryRejected]:
         if self.times > 0 and any(entry.reason == "mine" for entry in entries):
             self.times -= 1
             await super().amend([self._other(self.times)])
@@ -251,10 +253,10 @@ def test_if_somebody_else_is_quicker_it_is_decided_again(times: int, is_done: bo
         office = Office()
         other = office.app(a=every("30m"))
 
-        def another(number: int) -> NewEntry:
+        def another(number: int) -> TimelineEntryRequest:
             version = times - number
             body = other.declared["a"].body(0).replace('"30m"', f'"{version}m"')
-            return NewEntry(
+            return TimelineEntryRequest(
                 job="a", kind=EntryKind.VERSION, request=f"by hand {number}", by="bob", from_version=version, body=body
             )
 

@@ -11,12 +11,12 @@ from itinerary.core.timeline.timeline import Timeline
 from itinerary.core.timeline.zone_history import newer_entries
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
-from itinerary.operations.doctor import Finding, Level
+from itinerary.operations.doctor import CheckResult, Severity
 from itinerary.operations.doctor.last_hour import failures, orphans, recent_runs
 from itinerary.operations.doctor.store_checks import clock, files, schema, set_up
 from itinerary.operations.doctor.workload_checks import jobs, nodes, overtime, undecided, waiting, zone_data
 from itinerary.read.nodes import nodes_seen
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules import ZoneData, every, packaged_zone, packaged_zone_data
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.engine import SchemaSeen
@@ -25,16 +25,16 @@ from tests.unit.runtime.world import World, played
 pytestmark = pytest.mark.spec("U3", "doctor")
 
 
-def wrong(found: Sequence[Finding]) -> list[str]:
-    return [finding.words for finding in found if finding.level is Level.WRONG]
+def wrong(found: Sequence[CheckResult]) -> list[str]:
+    return [finding.words for finding in found if finding.level is Severity.WRONG]
 
 
-def doubtful(found: Sequence[Finding]) -> list[str]:
-    return [finding.words for finding in found if finding.level is Level.DOUBTFUL]
+def doubtful(found: Sequence[CheckResult]) -> list[str]:
+    return [finding.words for finding in found if finding.level is Severity.DOUBTFUL]
 
 
-async def seen(world: World, look: Callable[[Ground], Awaitable[list[Finding]]]) -> list[Finding]:
-    return await look(await Ground.of(world.store))
+async def seen(world: World, look: Callable[[StoreSnapshot], Awaitable[list[CheckResult]]]) -> list[CheckResult]:
+    return await look(await StoreSnapshot.of(world.store))
 
 
 # -- the place -------------------------------------------------------------------------------------------------------
@@ -51,7 +51,9 @@ def test_each_way_in_which_a_schema_is_not_ours_has_its_advice() -> None:
 
 def test_a_warning_of_a_server_is_a_finding_with_its_advice() -> None:
     (finding,) = set_up(["fsync is off: a crash can destroy the database; set it to on"])
-    assert finding == Finding("set-up", Level.WRONG, "fsync is off: a crash can destroy the database", "set it to on")
+    assert finding == CheckResult(
+        "set-up", Severity.WRONG, "fsync is off: a crash can destroy the database", "set it to on"
+    )
 
 
 def test_files_that_others_can_use_are_named(tmp_path: Path) -> None:
@@ -76,10 +78,10 @@ def test_files_that_others_can_use_are_named(tmp_path: Path) -> None:
 def test_clocks_that_are_apart_are_doubtful(ahead: int, words: str) -> None:
     async def story(world: World) -> None:
         here = world.now() * 1_000
-        assert (await clock(world.store, lambda: here)).level is Level.WELL
+        assert (await clock(world.store, lambda: here)).level is Severity.WELL
         world.store_ahead = ahead * SECOND
         finding = await clock(world.store, lambda: here)
-        assert (finding.level, finding.words) == (Level.DOUBTFUL, words)
+        assert (finding.level, finding.words) == (Severity.DOUBTFUL, words)
 
     played(story)
 
@@ -93,13 +95,13 @@ def test_zone_data_that_is_older_than_the_stores_is_doubtful_and_a_table_that_la
         newer = ZoneData("2199z", lambda name: packaged_zone("Asia/Tokyo" if name == "Europe/Berlin" else name))
         await world.store.amend(newer_entries(Timeline().zones, newer, ["Europe/Berlin"], by="test", revision=None))
         await world.register("here", world.task(), schedule=every("1h", tz="Europe/Berlin"))
-        ground = await Ground.of(world.store)
+        ground = await StoreSnapshot.of(world.store)
         assert doubtful(zone_data(ground, data)) == [
             f"this machine has zone data {data.release}, and the store has newer tables of Europe/Berlin"
         ]
         assert not doubtful(zone_data(ground, newer))
         await world.register("there", world.task(), schedule=every("1h", tz="Europe/Paris"))
-        (found,) = wrong(zone_data(await Ground.of(world.store), newer))
+        (found,) = wrong(zone_data(await StoreSnapshot.of(world.store), newer))
         assert found.startswith("the store has no table of time zone 'Europe/Paris'")
 
     played(story)
@@ -174,7 +176,7 @@ def test_a_run_that_no_node_starts_is_overdue_after_a_minute() -> None:
         await world.sleep_until(115.5)
         assert not doubtful(await seen(world, waiting))
         await world.sleep_until(150.5)
-        (found,) = [one for one in await seen(world, waiting) if one.level is Level.DOUBTFUL]
+        (found,) = [one for one in await seen(world, waiting) if one.level is Severity.DOUBTFUL]
         assert found.words == "1 run is overdue, the first for 1m30s: etl"
         assert "`itinerary explain JOB` says what it waits for" in (found.advice or "")
 
@@ -203,7 +205,7 @@ def test_a_node_that_cannot_keep_up_is_wrong_with_how_far_since_when_and_for_lac
             await world.sleep_until(4.5)
             assert not wrong(await seen(world, nodes))
             await world.sleep_until(30.0)
-            (found,) = [one for one in await seen(world, nodes) if one.level is Level.WRONG]
+            (found,) = [one for one in await seen(world, nodes) if one.level is Severity.WRONG]
             assert found.words.startswith("node a is ")
             assert "s behind since 2026-03-28T12:00:00Z: all of its slots are in use (bottleneck: slots)" in found.words
             assert found.advice == "raise max_concurrent_jobs, add a node, or shorten the tasks"
@@ -216,8 +218,8 @@ def test_a_node_that_cannot_keep_up_is_wrong_with_how_far_since_when_and_for_lac
 # -- the last hour ---------------------------------------------------------------------------------------------------
 
 
-async def last_hour(world: World) -> list[Finding]:
-    ground = await Ground.of(world.store)
+async def last_hour(world: World) -> list[CheckResult]:
+    ground = await StoreSnapshot.of(world.store)
     runs = await recent_runs(ground)
     return [*failures(ground, runs), *orphans(ground, runs)]
 
@@ -242,7 +244,7 @@ def test_a_failure_of_the_last_hour_is_wrong_until_the_job_succeeds_and_then_dou
                 [],
                 ["failed in the last hour, and has succeeded since: etl (3)"],
             )
-            assert [finding.advice for finding in found if finding.level is Level.DOUBTFUL] == [
+            assert [finding.advice for finding in found if finding.level is Severity.DOUBTFUL] == [
                 "`itinerary history etl` shows the runs that failed, and why"
             ]
             await world.sleep_until(4_000.0)

@@ -20,7 +20,7 @@ import pytest
 from itinerary import Itinerary, cron, every, iso8601, once
 from itinerary.model.policies import UpdatePolicy
 from itinerary.schedules import Schedule
-from itinerary.testing import Rehearsal
+from itinerary.testing import TestNode
 from tests.unit.operations.test_apply import Office
 
 pytestmark = pytest.mark.spec("R7", "graceful")
@@ -158,11 +158,11 @@ def test_the_next_old_instant_runs_and_the_first_new_one_is_half_an_interval_lat
 ) -> None:
     app = Itinerary(store="memory:", name="here", timezone=case.tz)
     app.job("daily", case.old).task(work)
-    with closing(Rehearsal(app, start=case.start, tz=case.tz)) as run:
+    with closing(TestNode(app, start=case.start, tz=case.tz)) as run:
         check(app, run, case)
 
 
-def check(app: Itinerary, run: Rehearsal, case: Case) -> None:
+def check(app: Itinerary, run: TestNode, case: Case) -> None:
     planned = run.call(app.plan_update("daily", schedule=case.new, policy="graceful", window="7d"))
     made = run.call(app.update("daily", schedule=case.new, policy="graceful", window="7d"))
     upcoming = run.upcoming("daily")
@@ -210,7 +210,7 @@ def instant(wall: str, tz: str) -> int:
 def test_a_change_that_is_made_meanwhile_takes_the_place_of_a_graceful_one() -> None:
     app = Itinerary(store="memory:", name="here")
     app.job("daily", cron("0 5 * * *")).task(work)
-    with closing(Rehearsal(app, start="2026-01-01T12:00")) as run:
+    with closing(TestNode(app, start="2026-01-01T12:00")) as run:
         run.call(app.update("daily", schedule=cron("0 9 * * *"), policy="graceful"))
         run.advance_to("2026-01-02T06:00")
         run.call(app.update("daily", schedule=cron("0 7,9 * * *")))

@@ -14,17 +14,17 @@ from itinerary import Itinerary, cron, every
 from itinerary.core.timeline.definitions import read_definition
 from itinerary.errors import ConfigError, NodeError, StaleVersion
 from itinerary.executors import Registry
-from itinerary.jobs.declaration import Rules
+from itinerary.jobs.declaration import DeclarationContext
 from itinerary.jobs.registration import register
 from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import NOTHING
 from itinerary.model.policies import UpdatePolicy
-from itinerary.model.queries import ByRef, Entries, JobsByName, Standing
+from itinerary.model.queries import ByRefQuery, EntriesQuery, JobsByNameQuery, StoreStatusQuery
 from itinerary.model.rows import Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Claimed, Wanted
-from itinerary.operations.job_changes import Changes
-from itinerary.operations.job_updates import Change, Diff, Updates
+from itinerary.model.writes import Claimed, ClaimRequest
+from itinerary.operations.job_changes import StatusChanges
+from itinerary.operations.job_updates import DefinitionChange, Diff, Updates
 from itinerary.read.timeline_view import StoreView
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.memory import MemoryEngine
@@ -45,7 +45,7 @@ class Office:
     def __init__(self, by: str = "anna") -> None:
         self.now = int(START.timestamp()) * SECOND
         self.store = EngineStore(MemoryEngine(lambda: self.now))
-        self.rules = Rules(Registry(), NOTHING, {"api": 5})
+        self.rules = DeclarationContext(Registry(), NOTHING, {"api": 5})
         self.by = by
 
     async def declare(self, schedule: Any = None, **options: Any) -> None:
@@ -57,26 +57,26 @@ class Office:
         return Updates(self.store, await StoreView.of(self.store), by, self.rules, lambda: UpdatePolicy.IMMEDIATE)
 
     async def update(self, **change: Any) -> Diff:
-        return await (await self.updates()).update("etl", Change(**change))
+        return await (await self.updates()).update("etl", DefinitionChange(**change))
 
     async def plan(self, **change: Any) -> Diff:
-        return await (await self.updates()).update("etl", Change(**change), is_plan=True)
+        return await (await self.updates()).update("etl", DefinitionChange(**change), is_plan=True)
 
-    async def changes(self) -> Changes:
-        return Changes(self.store, await StoreView.of(self.store), "anna")
+    async def changes(self) -> StatusChanges:
+        return StatusChanges(self.store, await StoreView.of(self.store), "anna")
 
     async def claimed(self, at: datetime) -> Claimed:
         """An occurrence that some node has claimed."""
         node = await self.store.join(f"node {at}", "a", "{}")
-        revision = (await self.store.read(Standing())).revision
-        job = (await self.store.read(JobsByName(("etl",))))["etl"]
+        revision = (await self.store.read(StoreStatusQuery())).revision
+        job = (await self.store.read(JobsByNameQuery(("etl",))))["etl"]
         key = Key(int(at.timestamp()) * SECOND, job.number, Kind.SCHEDULED)
-        answer = await self.store.claim(node, revision, [Wanted(key, job.version, key.instant)])
+        answer = await self.store.claim(node, revision, [ClaimRequest(key, job.version, key.instant)])
         assert isinstance(answer, list)
         return answer[0]
 
     async def row(self, claimed: Claimed) -> OccurrenceRow:
-        return (await self.store.read(ByRef((claimed.ref,))))[claimed.ref]
+        return (await self.store.read(ByRefQuery((claimed.ref,))))[claimed.ref]
 
 
 def told(story: Callable[[Office], Awaitable[None]]) -> None:
@@ -94,7 +94,7 @@ def test_the_difference_is_shown_before_it_is_made_and_is_the_same_afterwards() 
     async def story(office: Office) -> None:
         plan = await office.plan(schedule=every("90m"), from_version=1, window="6h")
         assert not plan.is_applied
-        assert len(await office.store.read(Entries(0))) == 1
+        assert len(await office.store.read(EntriesQuery(0))) == 1
         made = await office.update(schedule=every("90m"), from_version=1, window="6h")
         assert (made.from_version, made.version, made.effective_from, made.is_applied) == (1, 2, START, True)
         assert made.added == (NOON + 1.5 * HOUR, NOON + 4.5 * HOUR)
@@ -114,7 +114,7 @@ def test_an_update_that_is_sent_twice_is_one_change() -> None:
         assert again == first
         assert not (await office.update(schedule=every("2h"))).is_change
         assert not (await office.update(schedule=every("2h"), from_version=2)).is_change
-        assert len(await office.store.read(Entries(0))) == 2
+        assert len(await office.store.read(EntriesQuery(0))) == 2
 
     told(story)
 
@@ -129,7 +129,7 @@ def test_a_change_from_an_old_version_is_refused_and_names_the_one_that_it_misse
             await office.plan(schedule=every("3h"), from_version=1)
         with pytest.raises(ConfigError, match="has no version 7; there are 1 to 2"):
             await office.update(schedule=every("3h"), from_version=7)
-        assert len(await office.store.read(Entries(0))) == 2
+        assert len(await office.store.read(EntriesQuery(0))) == 2
 
     told(story)
 
@@ -139,8 +139,8 @@ def test_of_two_people_who_change_a_job_at_once_one_is_told_the_version_that_the
     async def story(office: Office) -> None:
         anna, ben = await office.updates("anna"), await office.updates("ben")
         answers = await asyncio.gather(
-            anna.update("etl", Change(schedule=every("2h"), from_version=1)),
-            ben.update("etl", Change(schedule=every("3h"), from_version=1)),
+            anna.update("etl", DefinitionChange(schedule=every("2h"), from_version=1)),
+            ben.update("etl", DefinitionChange(schedule=every("3h"), from_version=1)),
             return_exceptions=True,
         )
         refused = [answer for answer in answers if isinstance(answer, StaleVersion)]
@@ -203,7 +203,7 @@ def test_what_is_claimed_and_removed_is_cancelled_and_a_later_version_brings_it_
         await office.update(schedule=every("7h"))
         row = await office.row(claimed)
         assert (row.status, row.reason) == (OccurrenceState.CANCELLED, "version 2 does not have this instant")
-        made = await (await office.updates()).update("etl", Change(to_version=1, reason="too rare"))
+        made = await (await office.updates()).update("etl", DefinitionChange(to_version=1, reason="too rare"))
         row = await office.row(claimed)
         assert (row.status, row.version, row.is_withdrawn) == (OccurrenceState.PRERUN, 3, False)
         assert made.added[0] == NOON + HOUR
@@ -219,7 +219,7 @@ def test_what_is_claimed_and_kept_takes_the_new_version() -> None:
         await office.update(options={"overlap": "queue", "task_timeout": "1m"})
         row = await office.row(claimed)
         assert (row.status, row.version) == (OccurrenceState.PRERUN, 2)
-        definition = read_definition((await office.store.read(Entries(0)))[-1].body)
+        definition = read_definition((await office.store.read(EntriesQuery(0)))[-1].body)
         assert (definition.overrides.overlap, definition.overrides.task_timeout) == ("queue", "1m")
 
     told(story)
@@ -231,7 +231,7 @@ def test_rolling_back_makes_a_new_version_that_equals_an_old_one() -> None:
         await office.update(schedule=every("2h"), options={"overlap": "allow"})
         made = await office.update(to_version=1, from_version=2)
         assert (made.version, made.is_change) == (3, True)
-        bodies = [entry.body for entry in await office.store.read(Entries(0))]
+        bodies = [entry.body for entry in await office.store.read(EntriesQuery(0))]
         assert bodies[2] == bodies[0] != bodies[1]
         assert not (await office.update(to_version=1)).is_change
         with pytest.raises(ConfigError, match="has no version 9"):
@@ -245,9 +245,9 @@ def test_a_restart_leaves_an_update_alone_until_the_declaration_changes() -> Non
     async def story(office: Office) -> None:
         await office.update(schedule=every("2h"))
         await office.declare()
-        assert len(await office.store.read(Entries(0))) == 2
+        assert len(await office.store.read(EntriesQuery(0))) == 2
         await office.declare(every("3h"))
-        entries = await office.store.read(Entries(0))
+        entries = await office.store.read(EntriesQuery(0))
         assert [entry.version for entry in entries] == [1, 2, 3]
         assert entries[-1].reason == "declared differently"
 
@@ -283,7 +283,7 @@ def test_what_makes_no_sense_is_refused_with_the_reason() -> None:
             with pytest.raises(ConfigError, match=why):
                 await office.update(**change)
         with pytest.raises(NodeError, match="there is no job 'elt'"):
-            await (await office.updates()).update("elt", Change(schedule=every("2h")))
+            await (await office.updates()).update("elt", DefinitionChange(schedule=every("2h")))
         await (await office.changes()).remove("etl", None)
         with pytest.raises(NodeError, match="was removed; declare it again"):
             await office.update(schedule=every("2h"))

@@ -15,8 +15,8 @@ from itinerary.model.scopes import Scope
 from itinerary.operations.tokens import (
     FRESH_FOR,
     STALE_FOR,
-    Found,
     TokenBook,
+    ValidToken,
     create,
     digest_of,
     has_tokens,
@@ -227,8 +227,8 @@ async def test_while_the_store_is_away_what_was_good_is_stale_for_a_quarter_of_a
     office.is_away = True
     office.pass_by(FRESH_FOR)
     stale = await office.book.find(text)
-    assert isinstance(fresh, Found)
-    assert isinstance(stale, Found)
+    assert isinstance(fresh, ValidToken)
+    assert isinstance(stale, ValidToken)
     assert (fresh.is_stale, stale.is_stale) == (False, True)
     with pytest.raises(StoreUnavailable, match="did not answer a moment ago"):
         await office.book.named("ci")
@@ -238,7 +238,7 @@ async def test_while_the_store_is_away_what_was_good_is_stale_for_a_quarter_of_a
     office.is_away = False
     office.pass_by(SECOND)
     again = await office.book.find(text)
-    assert isinstance(again, Found)
+    assert isinstance(again, ValidToken)
     assert not again.is_stale
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from itinerary.model.events import NewEvent
 from itinerary.model.rows import EventRow
-from itinerary.records.cycle import Pressure, due_callbacks, due_pickups, due_verifications
+from itinerary.records.cycle import Backpressure, due_callbacks, due_pickups, due_verifications
 from itinerary.records.event_types import acknowledged, produced, verified
 from itinerary.records.projection import Projection
 from itinerary.records.settings import DeskSettings
@@ -23,7 +23,7 @@ class Book:
         self.rows: list[EventRow] = []
         self.causes: dict[str, int] = {}
         self.known = Projection("here")
-        self.pressure = Pressure(self.settings)
+        self.pressure = Backpressure(self.settings)
 
     def add(self, events: Iterable[NewEvent], at: int = 0) -> list[NewEvent]:
         """Append events; returns those that were new."""

@@ -13,17 +13,17 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from itinerary.errors import StoreError
-from itinerary.model.queries import Events
+from itinerary.model.queries import EventsQuery
 from itinerary.model.rows import EventRow
 from itinerary.ports import Store
-from itinerary.records.batches import Batch
+from itinerary.records.batches import RecordBatch
 from itinerary.records.cycle import Cycle
 from itinerary.records.declaration import ONE_PARTITION, DeskDeclaration, ZoneLike
-from itinerary.records.environment import Ground
+from itinerary.records.environment import RecordsEnvironment
 from itinerary.records.event_types import produced, read_fields
 from itinerary.records.service import RecordsService
 from itinerary.records.settings import read_desk_settings
-from itinerary.records.worker import Clerk
+from itinerary.records.worker import RecordWorker
 from itinerary.stores.store import EngineStore
 from tests.unit.runtime.world import World
 
@@ -59,14 +59,14 @@ class Office:
         """What handlers have had: partition, attempt, records."""
         self.verified: list[tuple[str, str]] = []
         self.alerts: list[str] = []
-        self.handler: Callable[[Batch], Any] = self._handle
+        self.handler: Callable[[RecordBatch], Any] = self._handle
         self.timezone: ZoneLike = None
         self._keys = 0
 
-    async def _handle(self, batch: Batch) -> None:
+    async def _handle(self, batch: RecordBatch) -> None:
         self.handled.append((batch.partition, batch.attempt, [record.id for record in batch]))
 
-    def _work(self, batch: Batch) -> Any:
+    def _work(self, batch: RecordBatch) -> Any:
         return self.handler(batch)  # which may be another one by then
 
     def declared(self, **settings: Any) -> DeskDeclaration:
@@ -86,22 +86,22 @@ class Office:
 
         return verify
 
-    async def clerk(self, store: Store | None = None, **settings: Any) -> Clerk:
+    async def worker(self, store: Store | None = None, **settings: Any) -> RecordWorker:
         """A node that has come; nothing of it runs yet."""
         number = await self.world.store.join(f"node {self._next()}", "node", "{}")
-        ground = Ground(
+        environment = RecordsEnvironment(
             self.world.store if store is None else store,
             number,
             StoreTime(self.world),
             self.world.log,
             call=called,
         )
-        return Clerk(self.declared(**settings), ground)
+        return RecordWorker(self.declared(**settings), environment)
 
     @asynccontextmanager
-    async def running(self, *clerks: Clerk, is_killed: bool = False) -> AsyncIterator[None]:
+    async def running(self, *clerks: RecordWorker, is_killed: bool = False) -> AsyncIterator[None]:
         """Clerks that run, each as a node of its own; afterwards they end gracefully, or are killed."""
-        services = [RecordsService(clerk._ground.store, self.world.log, [clerk]) for clerk in clerks]
+        services = [RecordsService(worker._environment.store, self.world.log, [worker]) for worker in clerks]
         tasks = [asyncio.create_task(service.run()) for service in services]
         try:
             yield
@@ -109,24 +109,24 @@ class Office:
                 for service in services:
                     await service.end(30.0)
         finally:
-            for clerk in clerks:
-                self.bury(clerk)
+            for worker in clerks:
+                self.bury(worker)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    def bury(self, clerk: Clerk) -> None:
+    def bury(self, worker: RecordWorker) -> None:
         """Nothing of a process outlives it."""
-        delivery = clerk._delivery
+        delivery = worker._delivery
         delivery._is_ending = True
         for timer in delivery._timers.values():
             timer.cancel()
         for task in delivery._in_hand:
             task.cancel()
-        clerk._outage.close()
+        worker._outage.close()
 
     @asynccontextmanager
-    async def ticking(self, clerk: Clerk, each: float = 10.0) -> AsyncIterator[None]:
+    async def ticking(self, worker: RecordWorker, each: float = 10.0) -> AsyncIterator[None]:
         """The engine's jobs, as far as a desk hears of them: all three cycles, every so many seconds."""
 
         async def tick() -> None:
@@ -134,7 +134,7 @@ class Office:
                 await asyncio.sleep(each)
                 for cycle in Cycle:
                     with suppress(StoreError):  # an occurrence of the engine would fail
-                        await clerk.tick(cycle)
+                        await worker.tick(cycle)
 
         task = asyncio.create_task(tick())
         try:
@@ -160,7 +160,7 @@ class Office:
         return EngineStore(self.world.engine.engine)
 
     async def log(self, *kinds: str) -> list[EventRow]:
-        rows = await self.truth.read(Events("folio", limit=1_000_000))
+        rows = await self.truth.read(EventsQuery("folio", limit=1_000_000))
         return [row for row in rows if not kinds or row.kind in kinds]
 
     async def queued(self) -> list[tuple[str, bool, int]]:

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from itinerary.errors import StoreUnavailable
-from itinerary.records.batches import Batch, Cycled
+from itinerary.records.batches import CycleCounts, RecordBatch
 from itinerary.records.event_types import read_fields
-from itinerary.records.worker import Clerk
+from itinerary.records.worker import RecordWorker
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.loop import VirtualLoop
 from itinerary.simulate.rng import dice_for
@@ -81,8 +81,8 @@ class Mortal(Wrapped):
 class Life:
     """One process with a desk."""
 
-    def __init__(self, clerk: Clerk, store: Mortal) -> None:
-        self.clerk, self.store = clerk, store
+    def __init__(self, worker: RecordWorker, store: Mortal) -> None:
+        self.worker, self.store = worker, store
 
 
 class Desk(RuleBasedStateMachine):
@@ -118,27 +118,27 @@ class Desk(RuleBasedStateMachine):
 
     async def _born(self) -> Life:
         mortal = Mortal(self.world.engine.engine)
-        return Life(await self.office.clerk(EngineStore(mortal)), mortal)
+        return Life(await self.office.worker(EngineStore(mortal)), mortal)
 
-    async def _handle(self, batch: Batch) -> None:
+    async def _handle(self, batch: RecordBatch) -> None:
         if self.failing:
             self.failing -= 1
             raise ValueError("not today")
         for record in batch:
             self.done[record.id, record.times_queued] += 1
 
-    async def _cycle(self) -> Cycled:
-        await self.life.clerk._holdings.round()
-        done = await self.life.clerk.cycle()
-        await self.life.clerk.drained()
+    async def _cycle(self) -> CycleCounts:
+        await self.life.worker._holdings.round()
+        done = await self.life.worker.cycle()
+        await self.life.worker.drained()
         return done
 
     async def _reborn(self) -> None:
         """The process is gone, and another takes over when its lease has run out."""
-        self.office.bury(self.life.clerk)
-        for task in list(self.life.clerk._delivery._in_hand):
+        self.office.bury(self.life.worker)
+        for task in list(self.life.worker._delivery._in_hand):
             await asyncio.wait([task])
-        self.office.bury(self.life.clerk)
+        self.office.bury(self.life.worker)
         await asyncio.sleep(LEASE)
         self.life = await self._born()
 
@@ -239,7 +239,7 @@ class Desk(RuleBasedStateMachine):
         try:
             self._end()
         finally:
-            self.office.bury(self.life.clerk)
+            self.office.bury(self.life.worker)
             self.loop.bury()
             self.loop.close()
 
@@ -247,10 +247,10 @@ class Desk(RuleBasedStateMachine):
         self.failing = 0
         self.play(lambda: self.world.sleep_until(86_400))
         for _ in range(2):  # the first time, what was left in the queue is done with
-            while self.play(self._cycle) != Cycled():
+            while self.play(self._cycle) != CycleCounts():
                 pass
         self.play(self._reborn)  # and one that reads it all from the beginning finds nothing to do
-        assert self.play(self._cycle) == Cycled()
+        assert self.play(self._cycle) == CycleCounts()
         self.nothing_is_doubled_and_what_is_completed_never_comes_back()
         self._compare_with_the_oracle()
 
@@ -284,12 +284,12 @@ TestDesk.settings = settings(
 # -- each write, one after the other -----------------------------------------------------------------------------------
 
 
-async def _work_off(clerk: Clerk) -> None:
+async def _work_off(worker: RecordWorker) -> None:
     """Until there is nothing to do any more, also when what was in the queue is done with."""
     for _ in range(2):
-        while await clerk.cycle() != Cycled():
-            await clerk.drained()
-        await clerk.drained()
+        while await worker.cycle() != CycleCounts():
+            await worker.drained()
+        await worker.drained()
 
 
 async def _lived(world: World, dies_at: int | None, *, is_written: bool) -> tuple[Counter[Any], int, Counter[str]]:
@@ -298,7 +298,7 @@ async def _lived(world: World, dies_at: int | None, *, is_written: bool) -> tupl
     office = Office(world, batch_size_max=2)
     handled: Counter[str] = Counter()
 
-    async def work(batch: Batch) -> None:
+    async def work(batch: RecordBatch) -> None:
         handled.update(f"{record.id} {record.times_queued}" for record in batch)
 
     office.handler = work
@@ -317,21 +317,21 @@ async def _lived(world: World, dies_at: int | None, *, is_written: bool) -> tupl
         await office.say("CallbackScheduled", record, hotel=hotel, target_time=EPOCH)
         await office.say("VerificationScheduled", record, hotel=hotel, check_time=EPOCH, verification="email")
     await office.say("RecordCompleted", "F-5", hotel="tokyo")
-    clerk = await office.clerk(EngineStore(mortal))
+    worker = await office.worker(EngineStore(mortal))
     try:
         async with asyncio.timeout(600):
-            await _work_off(clerk)
+            await _work_off(worker)
     except (Killed, TimeoutError):
         assert mortal.is_dead
-    office.bury(clerk)
-    for task in list(clerk._delivery._in_hand):
+    office.bury(worker)
+    for task in list(worker._delivery._in_hand):
         await asyncio.wait([task])
-    office.bury(clerk)
+    office.bury(worker)
     if mortal.is_dead:
         await asyncio.sleep(LEASE)
-        clerk = await office.clerk()
-        await _work_off(clerk)
-        office.bury(clerk)
+        worker = await office.worker()
+        await _work_off(worker)
+        office.bury(worker)
     emitted: Counter[Any] = Counter()
     for row in await office.log("RecordQueued", "VerificationTriggered", "VerificationCompleted"):
         said = read_fields(row)

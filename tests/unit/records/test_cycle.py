@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from itinerary.errors import ConfigError, RecordError
-from itinerary.records.cycle import Pressure
+from itinerary.records.cycle import Backpressure
 from itinerary.records.event_types import DATA_MAX, acknowledged, produced, read_fields, verified
 from itinerary.records.projection import Projection
 from itinerary.records.settings import DeskSettings, read_desk_settings
@@ -209,7 +209,7 @@ def test_the_queue_passes_its_threshold_by_less_than_a_batch_and_resumes_below_t
 
 @pytest.mark.spec("E6")
 def test_pressure_has_two_thresholds() -> None:
-    pressure = Pressure(DeskSettings(queue_high=10, queue_low=5))
+    pressure = Backpressure(DeskSettings(queue_high=10, queue_low=5))
     rooms = [pressure.room(size) for size in (0, 10, 11, 10, 5, 4, 10, 11)]
     assert rooms == [11, 1, 0, 0, 0, 7, 1, 0]
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from itinerary.model.events import NewEvent
-from itinerary.model.queries import Partitions
+from itinerary.model.queries import PartitionsQuery
 from itinerary.model.rows import NodeNumber
 from itinerary.model.writes import Refusal
 from itinerary.records.partition_assignment import share_of
-from itinerary.records.worker import Clerk
+from itinerary.records.worker import RecordWorker
 from tests.unit.records.office import Office
 from tests.unit.runtime.world import World, played
 
@@ -47,7 +47,7 @@ def test_when_a_node_goes_most_of_what_the_others_have_stays_where_it_is() -> No
 
 
 async def holders(office: Office) -> Counter[int]:
-    rows = await office.truth.read(Partitions("folio"))
+    rows = await office.truth.read(PartitionsQuery("folio"))
     now = office.world.now()
     return Counter(row.holder for row in rows if row.holder is not None and row.lease_until > now)
 
@@ -62,7 +62,7 @@ def test_three_nodes_share_three_hundred_partitions_within_ten_percent() -> None
     async def story(world: World) -> None:
         office = Office(world)
         await open_hotels(office)
-        clerks = [await office.clerk() for _ in range(3)]
+        clerks = [await office.worker() for _ in range(3)]
         async with office.running(*clerks), office.ticking(clerks[0]):
             await asyncio.sleep(31)
             shares = await holders(office)
@@ -78,11 +78,11 @@ def test_a_node_that_comes_is_given_its_share() -> None:
     async def story(world: World) -> None:
         office = Office(world)
         await open_hotels(office)
-        first, second = await office.clerk(), None
+        first, second = await office.worker(), None
         async with office.running(first):
             await asyncio.sleep(5)
-            assert await holders(office) == {first._ground.node: 300}
-            second = await office.clerk()
+            assert await holders(office) == {first._environment.node: 300}
+            second = await office.worker()
             async with office.running(second):
                 await asyncio.sleep(25)
                 assert sorted((await holders(office)).values()) == [150, 150]
@@ -92,7 +92,7 @@ def test_a_node_that_comes_is_given_its_share() -> None:
                 await first.drained()
                 await second.drained()
             await asyncio.sleep(1)
-            assert await holders(office) == {first._ground.node: 300}, "what is given back is taken at once"
+            assert await holders(office) == {first._environment.node: 300}, "what is given back is taken at once"
         assert Counter(row.record for row in await office.log("RecordQueued")).most_common(1)[0][1] == 1
 
     played(story)
@@ -103,13 +103,13 @@ def test_a_killed_nodes_partitions_are_served_by_the_others_within_its_lease_tim
     async def story(world: World) -> None:
         office = Office(world)
         await open_hotels(office)
-        clerks = [await office.clerk() for _ in range(3)]
+        clerks = [await office.worker() for _ in range(3)]
         victim, *others = clerks
         async with office.running(*others), office.ticking(others[0], each=1.0):
             async with office.running(victim, is_killed=True):
                 await asyncio.sleep(25)
             killed_at = world.loop.time()
-            abandoned = [row.partition for row in await office.truth.read(Partitions("folio")) if row.holder == 1]
+            abandoned = [row.partition for row in await office.truth.read(PartitionsQuery("folio")) if row.holder == 1]
             assert len(abandoned) == 100
             for hotel in abandoned:
                 await office.say("RecordCreated", f"new of {hotel}", hotel=hotel)
@@ -129,12 +129,12 @@ def _served(office: Office, partitions: list[str]) -> bool:
 def test_a_frozen_holder_that_wakes_is_refused_at_its_first_write_and_lets_go() -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        frozen = await office.clerk()
+        frozen = await office.worker()
         await office.say("RecordCreated", "F-1", hotel="lisbon")
         await frozen._holdings.round()  # it holds it, and nothing of it moves from here on
         await frozen._holdings.catch_up()
         await asyncio.sleep(31)
-        other = await office.clerk()
+        other = await office.worker()
         async with office.running(other):
             await other.cycle()
             await other.drained()
@@ -168,11 +168,11 @@ def test_what_a_frozen_node_has_in_hand_is_cancelled_when_it_finds_out_that_it_l
                 raise
 
         office.handler = work
-        frozen = await office.clerk()
+        frozen = await office.worker()
         await office.say("RecordCreated", "F-1", hotel="lisbon")
         await frozen.cycle()
         await asyncio.sleep(31)
-        other = await office.clerk()
+        other = await office.worker()
         async with office.running(other, is_killed=True):
             await asyncio.sleep(1)
             await office.say("RecordCreated", "F-2", hotel="lisbon")
@@ -188,11 +188,11 @@ def test_what_a_frozen_node_has_in_hand_is_cancelled_when_it_finds_out_that_it_l
 def test_a_node_that_runs_and_no_longer_renews_its_leases_is_not_counted_on() -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        broken = await office.clerk()
+        broken = await office.worker()
         for hotel in HOTELS[:10]:
             await office.say("RecordCreated", f"of {hotel}", hotel=hotel)
         await broken._holdings.round()
-        other = await office.clerk()
+        other = await office.worker()
         async with office.running(other):
             await asyncio.sleep(31)
             assert len(other.partitions) == 10
@@ -208,14 +208,14 @@ def test_a_tick_on_one_node_is_heard_by_all_of_them() -> None:
     async def story(world: World) -> None:
         office = Office(world)
         await open_hotels(office)
-        clerks: list[Clerk] = [await office.clerk() for _ in range(3)]
+        clerks: list[RecordWorker] = [await office.worker() for _ in range(3)]
         async with office.running(*clerks), office.ticking(clerks[0], each=30.0):
             await asyncio.sleep(25)
             for hotel in HOTELS:
                 await office.say("RecordCreated", f"second of {hotel}", hotel=hotel)
             await asyncio.sleep(6)
             assert sum(len(records) for _, _, records in office.handled) == 600
-            assert all(clerk.figures.per_cycle for clerk in clerks)
+            assert all(worker.figures.per_cycle for worker in clerks)
 
     played(story)
 
@@ -224,9 +224,9 @@ def test_a_tick_on_one_node_is_heard_by_all_of_them() -> None:
 def test_a_node_runs_its_first_cycle_after_the_startup_delay() -> None:
     async def story(world: World) -> None:
         office = Office(world, startup_delay="5s")
-        clerk = await office.clerk()
+        worker = await office.worker()
         await office.say("RecordCreated", "F-1")
-        async with office.running(clerk), office.ticking(clerk, each=1.0):
+        async with office.running(worker), office.ticking(worker, each=1.0):
             await asyncio.sleep(4.9)
             assert office.handled == []
             await asyncio.sleep(1.2)
@@ -242,8 +242,8 @@ def test_a_node_runs_its_first_cycle_after_the_startup_delay() -> None:
 def test_ten_minutes_without_the_store_are_one_alert_and_one_notice_and_work_goes_on_where_it_was() -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        clerk = await office.clerk()
-        async with office.running(clerk), office.ticking(clerk):
+        worker = await office.worker()
+        async with office.running(worker), office.ticking(worker):
             await office.say("RecordCreated", *(f"F-{number}" for number in range(120)))
             await asyncio.sleep(20)
             assert len(office.handled) == 3
@@ -263,7 +263,7 @@ def test_ten_minutes_without_the_store_are_one_alert_and_one_notice_and_work_goe
             "the event store has not an",
             "the event store answers ag",
         ]
-        assert clerk.figures.outages == 1
+        assert worker.figures.outages == 1
         assert len(await office.queued()) == 121
 
     played(story)
@@ -273,11 +273,11 @@ def test_ten_minutes_without_the_store_are_one_alert_and_one_notice_and_work_goe
 def test_the_alert_comes_a_minute_after_the_first_failure_and_a_short_absence_has_none() -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await asyncio.sleep(1)
             world.engine.is_down = True
-            asked = asyncio.create_task(clerk.cycle())
+            asked = asyncio.create_task(worker.cycle())
             await asyncio.sleep(25)
             assert office.alerts == []
             world.engine.is_down = False
@@ -285,7 +285,7 @@ def test_the_alert_comes_a_minute_after_the_first_failure_and_a_short_absence_ha
             await asyncio.sleep(5)
             assert office.alerts == []
             world.engine.is_down = True
-            again = asyncio.create_task(clerk.cycle())
+            again = asyncio.create_task(worker.cycle())
             await asyncio.sleep(60.1)
             assert len(office.alerts) == 1
             world.engine.is_down = False

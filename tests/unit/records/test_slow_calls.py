@@ -23,9 +23,9 @@ def test_a_slow_call_of_a_record_scheduler_is_logged_while_it_waits_and_a_quick_
 ) -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        clerk = await office.clerk()
+        worker = await office.worker()
         world.engine.takes = takes
-        async with office.running(clerk, is_killed=True):
+        async with office.running(worker, is_killed=True):
             await asyncio.sleep(HEARTBEAT + 1.0)
             said = world.log.said("store.slow")
             assert [(line["component"], line["what"], line["seconds"]) for line in said] == lines

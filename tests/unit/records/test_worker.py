@@ -11,7 +11,7 @@ import pytest
 
 from itinerary.errors import RecordError
 from itinerary.model.writes import BATCH_MAX
-from itinerary.records.batches import Batch, Cycled
+from itinerary.records.batches import CycleCounts, RecordBatch
 from itinerary.records.cycle import EVENTS_MAX, Cycle
 from itinerary.records.event_types import produced, read_fields
 from itinerary.records.metrics import FIGURES
@@ -27,12 +27,12 @@ ALL = "all"
 def test_a_record_goes_from_the_log_to_its_handler_and_each_step_is_an_event() -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1", "F-2", data={"guest": "Ada"})
-            done = await clerk.cycle()
+            done = await worker.cycle()
             assert (done.queued, done.requeued, done.triggered) == (2, 0, 0)
-            await clerk.drained()
+            await worker.drained()
         assert [(row.kind, row.record) for row in await office.log()] == [
             ("RecordCreated", "F-1"),
             ("RecordCreated", "F-2"),
@@ -49,16 +49,16 @@ def test_a_record_goes_from_the_log_to_its_handler_and_each_step_is_an_event() -
 
 def test_a_handler_is_given_the_records_with_their_data() -> None:
     async def story(world: World) -> None:
-        office, seen = Office(world), list[Batch]()
+        office, seen = Office(world), list[RecordBatch]()
         office.handler = seen.append
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1", hotel="lisbon", data={"guest": "Ada"})
-            await clerk.cycle()
-            await clerk.drained()
+            await worker.cycle()
+            await worker.drained()
             await office.say("CallbackScheduled", "F-1", hotel="lisbon", target_time=EPOCH)
-            await clerk.cycle()
-            await clerk.drained()
+            await worker.cycle()
+            await worker.drained()
         first, second = seen
         assert (first.desk, first.partition, first.attempt, len(first)) == ("folio", "lisbon", 1, 1)
         (record,) = first
@@ -75,18 +75,18 @@ def test_a_batch_whose_handler_raises_comes_back_later_each_time_until_it_is_ack
     async def story(world: World) -> None:
         office, times = Office(world), list[float]()
 
-        async def work(batch: Batch) -> None:
+        async def work(batch: RecordBatch) -> None:
             times.append(world.loop.time())
             if batch.attempt < 5:
                 raise ValueError("the printer is on fire")
 
         office.handler = work
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1")
-            await clerk.cycle()
-            await clerk.drained()
-            assert await clerk.cycle() == Cycled(), "it is queued once all the same"
+            await worker.cycle()
+            await worker.drained()
+            assert await worker.cycle() == CycleCounts(), "it is queued once all the same"
         assert [round(after - before) for before, after in pairwise(times)] == [1, 2, 4, 8]
         assert len(await office.queued()) == 1
         assert len(await office.log("RecordPickedUp")) == 5
@@ -102,7 +102,7 @@ def test_a_batch_whose_handler_takes_too_long_or_is_cancelled_comes_back() -> No
     async def story(world: World) -> None:
         office = Office(world, handler_timeout="10s")
 
-        async def work(batch: Batch) -> None:
+        async def work(batch: RecordBatch) -> None:
             if batch.attempt == 1:
                 await asyncio.sleep(1_000)
             if batch.attempt == 2:
@@ -110,11 +110,11 @@ def test_a_batch_whose_handler_takes_too_long_or_is_cancelled_comes_back() -> No
             await office._handle(batch)
 
         office.handler = work
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1")
-            await clerk.cycle()
-            await clerk.drained()
+            await worker.cycle()
+            await worker.drained()
         assert office.handled == [(ALL, 3, ["F-1"])]
         assert "took longer than 10 s" in world.log.said("records.batch_failed")[0]["error"]
 
@@ -125,7 +125,7 @@ def test_a_batch_whose_handler_takes_too_long_or_is_cancelled_comes_back() -> No
 def test_a_crashed_handlers_batch_is_delivered_by_the_next_node() -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        first = await office.clerk()
+        first = await office.worker()
         async with office.running(first, is_killed=True):
             office.handler = lambda _: asyncio.sleep(1_000)
             await office.say("RecordCreated", "F-1")
@@ -133,7 +133,7 @@ def test_a_crashed_handlers_batch_is_delivered_by_the_next_node() -> None:
             await asyncio.sleep(1)
             assert len(await office.log("RecordPickedUp")) == 1
         office.handler = office._handle
-        second = await office.clerk()
+        second = await office.worker()
         async with office.running(second):
             await asyncio.sleep(31)  # nobody has to ask: what is in the queue of a partition that was taken goes out
         assert office.handled == [(ALL, 2, ["F-1"])]
@@ -146,19 +146,19 @@ def test_a_crashed_handlers_batch_is_delivered_by_the_next_node() -> None:
 def test_a_record_that_is_completed_while_its_batch_waits_is_left_out_of_it() -> None:
     async def story(world: World) -> None:
         office = Office(world, handlers_max=1, batch_size_max=2)
-        clerk = await office.clerk()
+        worker = await office.worker()
 
-        async def slow(batch: Batch) -> None:
+        async def slow(batch: RecordBatch) -> None:
             await asyncio.sleep(10)
             await office._handle(batch)
 
         office.handler = slow
-        async with office.running(clerk):
+        async with office.running(worker):
             await office.say("RecordCreated", *(f"F-{number}" for number in range(6)))
-            await clerk.cycle()
+            await worker.cycle()
             await office.say("RecordCompleted", "F-2", "F-4", "F-5")
-            await clerk.cycle()
-            await clerk.drained()
+            await worker.cycle()
+            await worker.drained()
         assert [records for _, _, records in office.handled] == [["F-0", "F-1"], ["F-3"]]
         assert len(await office.log("BatchAcknowledged")) == 3, "the one that nothing was left of, too"
 
@@ -169,18 +169,18 @@ def test_a_record_that_is_completed_while_its_batch_waits_is_left_out_of_it() ->
 def test_verifications_go_to_their_handler_by_kind_and_the_result_is_appended() -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1")
             at = EPOCH + 60 * SECOND
             await office.say("VerificationScheduled", "F-1", check_time=at, verification="email")
             await office.say("VerificationScheduled", "F-1", check_time=at, verification="call")
             await office.say("VerificationScheduled", "F-1", check_time=at, verification="visit")
-            assert (await clerk.cycle({Cycle.VERIFICATIONS})).triggered == 0
+            assert (await worker.cycle({Cycle.VERIFICATIONS})).triggered == 0
             await world.sleep_until(60)
-            assert (await clerk.cycle({Cycle.VERIFICATIONS})).triggered == 3
-            await clerk.drained()
-            assert (await clerk.cycle({Cycle.VERIFICATIONS})).triggered == 0
+            assert (await worker.cycle({Cycle.VERIFICATIONS})).triggered == 3
+            await worker.drained()
+            assert (await worker.cycle({Cycle.VERIFICATIONS})).triggered == 0
         assert sorted(office.verified) == [("call", "F-1"), ("email", "F-1")]
         results = [read_fields(row) for row in await office.log("VerificationCompleted")]
         assert sorted((said.verification, said.result) for said in results) == [
@@ -203,13 +203,13 @@ def test_a_verification_whose_handler_raises_or_returns_nonsense_is_tried_again(
                 raise answer
             return answer
 
-        clerk = await office.clerk()
-        clerk._delivery._handlers.verifications["email"] = check  # type: ignore[index]  # it is a dictionary here
-        async with office.running(clerk):
+        worker = await office.worker()
+        worker._delivery._handlers.verifications["email"] = check  # type: ignore[index]  # it is a dictionary here
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1")
             await office.say("VerificationScheduled", "F-1", check_time=EPOCH, verification="email")
-            await clerk.cycle()
-            await clerk.drained()
+            await worker.cycle()
+            await worker.drained()
         assert len(await office.log("VerificationTriggered")) == 1
         assert [read_fields(row).result for row in await office.log("VerificationCompleted")] == ["fine"]
         errors = [said["error"] for said in world.log.said("records.verification_failed")]
@@ -225,15 +225,15 @@ def test_what_falls_into_quiet_hours_waits_for_each_partition_by_its_own_clock()
         office = Office(world, enable_early_morning_skip=True, early_morning_start_hour=22, early_morning_end_hour=6)
         zones = {"lisbon": "Europe/Lisbon", "tokyo": "Asia/Tokyo", "honolulu": "Pacific/Honolulu"}
         office.timezone = zones.__getitem__
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             for hotel in zones:
                 await office.say("RecordCreated", hotel.upper(), hotel=hotel)
             seen: dict[str, float] = {}
             for half in range(10):
                 await world.sleep_until(half * 1_800)
-                await clerk.cycle()
-                await clerk.drained()
+                await worker.cycle()
+                await worker.drained()
                 for _, _, (record,) in office.handled:
                     seen.setdefault(record, half / 2)
         # It is noon in UTC and in Lisbon; 21:00 in Tokyo; 02:00 in Honolulu.
@@ -246,22 +246,22 @@ def test_what_falls_into_quiet_hours_waits_for_each_partition_by_its_own_clock()
 def test_callbacks_wait_for_the_end_of_quiet_hours_and_verifications_do_not() -> None:
     async def story(world: World) -> None:
         office = Office(world, enable_early_morning_skip=True, early_morning_start_hour=13, early_morning_end_hour=15)
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1")
-            await clerk.cycle()
-            await clerk.drained()
+            await worker.cycle()
+            await worker.drained()
             at = EPOCH + 3_700 * SECOND
             await office.say("CallbackScheduled", "F-1", target_time=at)
             await office.say("VerificationScheduled", "F-1", check_time=at, verification="email")
             await world.sleep_until(3_800)
-            done = await clerk.cycle()
+            done = await worker.cycle()
             assert (done.requeued, done.triggered) == (0, 1)
             await world.sleep_until(3 * 3_600 - 1)
-            assert (await clerk.cycle()).requeued == 0
+            assert (await worker.cycle()).requeued == 0
             await world.sleep_until(3 * 3_600)
-            assert (await clerk.cycle()).requeued == 1
-            await clerk.drained()
+            assert (await worker.cycle()).requeued == 1
+            await worker.drained()
 
     played(story)
 
@@ -271,25 +271,25 @@ def test_with_a_slow_handler_the_queue_stays_within_a_batch_of_its_threshold_and
     async def story(world: World) -> None:
         office = Office(world, queue_high=100, queue_low=40, batch_size_max=20, handlers_max=2)
 
-        async def slow(batch: Batch) -> None:
+        async def slow(batch: RecordBatch) -> None:
             await asyncio.sleep(3)
             await office._handle(batch)
 
         office.handler = slow
-        clerk = await office.clerk()
+        worker = await office.worker()
         sizes, paused = [], []
-        async with office.running(clerk), office.ticking(clerk, each=30.0):
+        async with office.running(worker), office.ticking(worker, each=30.0):
             for hotel in ("lisbon", "tokyo", "honolulu"):
                 await office.say("RecordCreated", *(f"{hotel} {number}" for number in range(200)), hotel=hotel)
-            await clerk.cycle()
+            await worker.cycle()
             for _ in range(2_000):
                 await asyncio.sleep(1)
                 truth = await _queue_size(office)
                 sizes.append(truth)
-                paused.append(clerk._pressure.is_paused)
+                paused.append(worker._pressure.is_paused)
                 if len(office.handled) == 30:
                     break
-            await clerk.drained()
+            await worker.drained()
         assert 100 < max(sizes) <= 100 + 20
         assert any(paused)
         assert max(sizes[10:25]) > 100, "it goes on as soon as there is room, without waiting for the next tick"
@@ -304,17 +304,17 @@ def test_with_a_slow_handler_the_queue_stays_within_a_batch_of_its_threshold_and
 def test_a_large_backlog_of_every_kind_is_worked_off_in_one_cycle() -> None:
     async def story(world: World) -> None:
         office = Office(world, queue_high=1_000_000, batch_size_max=1_000)
-        clerk = await office.clerk()
+        worker = await office.worker()
         old = [f"old {number}" for number in range(6_000)]
-        async with office.running(clerk):
+        async with office.running(worker):
             await office.say("RecordCreated", *old)
-            await clerk.cycle()
-            await clerk.drained()
+            await worker.cycle()
+            await worker.drained()
             await office.say("RecordCreated", *(f"new {number}" for number in range(6_000)))
             await office.say("CallbackScheduled", *old, target_time=EPOCH)
             await office.say("VerificationScheduled", *old, check_time=EPOCH, verification="email")
-            assert await clerk.cycle() == Cycled(6_000, 6_000, 6_000)
-            await clerk.drained()
+            assert await worker.cycle() == CycleCounts(6_000, 6_000, 6_000)
+            await worker.drained()
 
     played(story)
 
@@ -328,15 +328,15 @@ def test_a_cycle_that_waits_for_room_does_not_outlive_the_pause_of_its_job() -> 
     async def story(world: World) -> None:
         office = Office(world, queue_high=10, queue_low=5, batch_size_max=5, handlers_max=1)
 
-        async def slow(batch: Batch) -> None:
+        async def slow(batch: RecordBatch) -> None:
             await asyncio.sleep(3)
             await office._handle(batch)
 
         office.handler = slow
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", *(f"F-{number}" for number in range(500)))
-            await clerk.tick(Cycle.PICKUP)
+            await worker.tick(Cycle.PICKUP)
             await asyncio.sleep(600)  # and nobody ticks any more
             assert 5 <= len(office.handled) <= 16
 
@@ -359,14 +359,14 @@ async def _queue_size(office: Office) -> int:
 def test_a_partition_that_is_new_is_taken_by_the_cycle_that_hears_of_it() -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1", hotel="lisbon")
-            assert (await clerk.cycle()).queued == 1
+            assert (await worker.cycle()).queued == 1
             await office.say("RecordCreated", "F-2", hotel="tokyo")
-            assert (await clerk.cycle()).queued == 1
-            assert clerk.partitions == ["lisbon", "tokyo"]
-            await clerk.drained()
+            assert (await worker.cycle()).queued == 1
+            assert worker.partitions == ["lisbon", "tokyo"]
+            await worker.drained()
 
     played(story)
 
@@ -376,12 +376,12 @@ def test_a_partition_whose_time_zone_nobody_knows_waits_and_holds_up_no_other() 
     async def story(world: World) -> None:
         office = Office(world)
         office.timezone = {"lisbon": "Europe/Lisbon", "atlantis": "Europe/Atlantis"}.__getitem__
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             for hotel in ("atlantis", "lisbon", "nowhere"):
                 await office.say("RecordCreated", f"of {hotel}", hotel=hotel)
-            assert (await clerk.cycle()).queued == 1
-            await clerk.drained()
+            assert (await worker.cycle()).queued == 1
+            await worker.drained()
         assert [records for _, _, records in office.handled] == [["of lisbon"]]
         told = {said["partition"]: said["error"] for said in world.log.said("records.no_zone")}
         assert told["nowhere"] == "KeyError: 'nowhere'"
@@ -402,18 +402,18 @@ def test_a_time_zone_function_that_raises_once_is_called_again_and_its_partition
             return "Europe/Lisbon"
 
         office.timezone = zone_of
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1", hotel="lisbon")
-            assert (await clerk.cycle()).queued == 0
-            (stalled,) = clerk.stalled
+            assert (await worker.cycle()).queued == 0
+            (stalled,) = worker.stalled
             assert (stalled.partition, stalled.error) == ("lisbon", "ConnectionError: the directory is down")
-            assert clerk.figures.published()["scheduler_records_stalled_partitions"] == 1.0
+            assert worker.figures.published()["scheduler_records_stalled_partitions"] == 1.0
             await asyncio.sleep(1.5)
-            assert (await clerk.cycle()).queued == 1
-            assert clerk.stalled == []
-            assert clerk.figures.published()["scheduler_records_stalled_partitions"] == 0.0
-            await clerk.drained()
+            assert (await worker.cycle()).queued == 1
+            assert worker.stalled == []
+            assert worker.figures.published()["scheduler_records_stalled_partitions"] == 0.0
+            await worker.drained()
         assert calls == ["lisbon", "lisbon"]
         (failed,), (found,) = world.log.said("records.no_zone"), world.log.said("records.zone_found")
         assert (failed["tries"], failed["again_in"]) == (1, 1.0)
@@ -426,7 +426,7 @@ def test_a_time_zone_function_that_raises_once_is_called_again_and_its_partition
 def test_a_time_zone_function_that_hangs_is_called_again_and_holds_up_no_other_partition() -> None:
     async def story(world: World) -> None:
         office, never, calls = Office(world), asyncio.Event(), list[str]()
-        clerk = await office.clerk()
+        worker = await office.worker()
 
         async def call(function: Callable[[Any], Any], argument: Any) -> Any:
             if argument == "lisbon":
@@ -435,18 +435,18 @@ def test_a_time_zone_function_that_hangs_is_called_again_and_holds_up_no_other_p
                     await never.wait()
             return await called(function, argument)
 
-        clerk._ground.call = call
-        async with office.running(clerk):
+        worker._environment.call = call
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1", hotel="lisbon")
             await office.say("RecordCreated", "F-2", hotel="tokyo")
-            assert (await clerk.cycle()).queued == 1
-            assert [one.error for one in clerk.stalled] == ["the timezone function has not returned for 10 s"]
+            assert (await worker.cycle()).queued == 1
+            assert [one.error for one in worker.stalled] == ["the timezone function has not returned for 10 s"]
             await office.say("RecordCreated", "F-3", hotel="tokyo")
-            assert (await clerk.cycle()).queued == 1
+            assert (await worker.cycle()).queued == 1
             await asyncio.sleep(1.5)
-            assert (await clerk.cycle()).queued == 1
-            assert clerk.stalled == []
-            await clerk.drained()
+            assert (await worker.cycle()).queued == 1
+            assert worker.stalled == []
+            await worker.drained()
         assert len(calls) == 2
 
     played(story)
@@ -456,7 +456,7 @@ def test_a_time_zone_function_that_hangs_is_called_again_and_holds_up_no_other_p
 def test_a_time_zone_function_that_always_hangs_is_called_three_times_and_its_late_answer_counts() -> None:
     async def story(world: World) -> None:
         office, answers, calls = Office(world), asyncio.Event(), list[str]()
-        clerk = await office.clerk()
+        worker = await office.worker()
 
         async def call(function: Callable[[Any], Any], argument: Any) -> Any:
             if argument == "lisbon":
@@ -464,18 +464,18 @@ def test_a_time_zone_function_that_always_hangs_is_called_three_times_and_its_la
                 await answers.wait()
             return await called(function, argument)
 
-        clerk._ground.call = call
-        async with office.running(clerk):
+        worker._environment.call = call
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1", hotel="lisbon")
-            await clerk.cycle()
+            await worker.cycle()
             await asyncio.sleep(3_600)
             assert len(calls) == 3
-            assert [one.partition for one in clerk.stalled] == ["lisbon"]
+            assert [one.partition for one in worker.stalled] == ["lisbon"]
             answers.set()
             await asyncio.sleep(1)
-            assert (await clerk.cycle()).queued == 1
-            assert clerk.stalled == []
-            await clerk.drained()
+            assert (await worker.cycle()).queued == 1
+            assert worker.stalled == []
+            await worker.drained()
         assert len(calls) == 3
 
     played(story)
@@ -485,15 +485,15 @@ def test_a_time_zone_function_that_always_hangs_is_called_three_times_and_its_la
 def test_an_event_sent_twice_with_the_same_key_is_one_event() -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        clerk = await office.clerk()
+        worker = await office.worker()
         event = produced("RecordCreated", "F-1", {"data": 1}, "import-7:F-1")
-        assert await clerk.append(event, "lisbon") == await clerk.append(event, "lisbon") == 1
+        assert await worker.append(event, "lisbon") == await worker.append(event, "lisbon") == 1
         later = produced("CallbackScheduled", "F-1", {"target_time": EPOCH}, "later")
-        assert await clerk.append(later, None) == 2, "the log knows where it lives"
+        assert await worker.append(later, None) == 2, "the log knows where it lives"
         with pytest.raises(RecordError, match="record 'F-9' is not known to desk 'folio'"):
-            await clerk.append(produced("RecordCompleted", "F-9", {}, "x"), None)
+            await worker.append(produced("RecordCompleted", "F-9", {}, "x"), None)
         with pytest.raises(RecordError, match="lives in partition 'lisbon' of desk 'folio', not in 'tokyo'"):
-            await clerk.append(produced("RecordCreated", "F-1", {}, "y"), "tokyo")
+            await worker.append(produced("RecordCreated", "F-1", {}, "y"), "tokyo")
 
     played(story)
 
@@ -502,11 +502,11 @@ def test_an_event_sent_twice_with_the_same_key_is_one_event() -> None:
 def test_the_log_can_be_followed_live_from_any_number() -> None:
     async def story(world: World) -> None:
         office = Office(world, startup_delay="1h")
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1", "F-2", "F-3")
-            assert [row.sequence for row in await clerk.page(1)] == [2, 3]
-            waiting = asyncio.create_task(clerk.page(3))
+            assert [row.sequence for row in await worker.page(1)] == [2, 3]
+            waiting = asyncio.create_task(worker.page(3))
             await asyncio.sleep(100)
             assert not waiting.done()
             await office.say("RecordCompleted", "F-1")
@@ -521,13 +521,13 @@ def test_the_figures_of_a_desk_have_their_names_and_values() -> None:
     async def story(world: World) -> None:
         office = Office(world)
         office.handler = lambda _: asyncio.sleep(1_000)
-        clerk = await office.clerk()
-        async with office.running(clerk, is_killed=True):
+        worker = await office.worker()
+        async with office.running(worker, is_killed=True):
             await office.say("RecordCreated", "F-1", "F-2", "F-3")
             await office.say("CallbackScheduled", "F-1", "F-2", target_time=EPOCH + 10**9)
             await office.say("VerificationScheduled", "F-1", check_time=EPOCH + 10**9)
-            await clerk.cycle()
-            published = clerk.figures.published()
+            await worker.cycle()
+            published = worker.figures.published()
         assert set(published) == set(FIGURES)
         assert published["scheduler_records_queue_size"] == 3
         assert published["scheduler_records_callback_backlog"] == 2
@@ -542,14 +542,14 @@ def test_the_figures_of_a_desk_have_their_names_and_values() -> None:
 def test_each_step_is_a_log_event_with_record_batch_and_sequence() -> None:
     async def story(world: World) -> None:
         office = Office(world)
-        clerk = await office.clerk()
-        async with office.running(clerk):
+        worker = await office.worker()
+        async with office.running(worker):
             await office.say("RecordCreated", "F-1")
-            await clerk.cycle()
-            await clerk.drained()
+            await worker.cycle()
+            await worker.drained()
             await office.say("CallbackScheduled", "F-1", target_time=EPOCH)
-            await clerk.cycle()
-            await clerk.drained()
+            await worker.cycle()
+            await worker.drained()
         (queued,), (requeued,) = world.log.said("records.queued"), world.log.said("records.requeued")
         assert (queued["record"], queued["batch"], queued["sequence"]) == ("F-1", "1", 2)
         assert (requeued["record"], requeued["batch"], requeued["sequence"]) == ("F-1", f"{EPOCH}:1", 6)

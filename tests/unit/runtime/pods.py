@@ -11,7 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Moved, Outcome, Report, Stopped, Succeeded
+from itinerary.model.attempts import (
+    Assignment,
+    AttemptKey,
+    Ended,
+    Failed,
+    Outcome,
+    PodMoved,
+    Report,
+    Stopped,
+    Succeeded,
+)
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
@@ -117,7 +127,7 @@ class ClusterExecutor:
             self.moved(name, pod.state)
 
     def moved(self, name: str, state: OccurrenceState) -> None:
-        self.report([Moved(self.mine[name].key, state, self.cluster.trouble)])
+        self.report([PodMoved(self.mine[name].key, state, self.cluster.trouble)])
 
     def over(self, name: str, outcome: Outcome | None) -> None:
         assignment = self.mine.pop(name)

@@ -13,7 +13,7 @@ from itinerary.model.definition import Requirement
 from itinerary.model.policies import Mode, OnOrphan, Retry
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
-from itinerary.model.writes import Cancellation
+from itinerary.model.writes import CancelRequest
 from tests.unit.runtime.pods import POD, ClusterExecutor, VirtualCluster, register_pods
 from tests.unit.runtime.world import World, played
 
@@ -166,7 +166,7 @@ def test_a_cancelled_pod_is_ended_only_when_that_is_durable(state: OccurrenceSta
         async with world.running(mine):
             await world.until(lambda: is_in(world, state))
             world.engine.takes = 0.5
-            await world.store.control(None, [Cancellation((await only(world)).ref, "anna")])
+            await world.store.control(None, [CancelRequest((await only(world)).ref, "anna")])
             await until_over(world)
         assert [(await one).status for one in seen] == [S.TERMINATING]
         assert (await only(world)).status is S.CANCELLED

@@ -98,8 +98,8 @@ def test_a_node_knows_only_a_few_of_a_backlog_at_a_time() -> None:
         async with world.running(node):
             for _ in range(40):
                 await asyncio.sleep(0.25)
-                board = node.scheduler._board
-                most = max(most, len(board.offers) + len(board.by_ref))
+                scheduler = node.scheduler._scheduler
+                most = max(most, len(scheduler.offers) + len(scheduler.by_ref))
         rows = await world.rows("backlog_0")
         assert sum(row.status is S.QUEUED for row in rows) > 20, "the rest stands in line in the store"
         assert 0 < most < 300, most

@@ -16,15 +16,15 @@ from itinerary.errors import StoreError
 from itinerary.model.audit_trail import marked
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import ByRef, Standing
+from itinerary.model.queries import ByRefQuery, StoreStatusQuery
 from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, Ref
 from itinerary.model.settings import Settings
 from itinerary.model.states import TaskState
-from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Start, Started, Wanted
+from itinerary.model.writes import Claimed, ClaimRequest, Refusal, Refused, Started, StartRequest, TakeoverWrite
 from itinerary.runtime.claimer import CLAIMS_AT_ONCE, FIRST_STARTS, STARTS_AT_ONCE, Claimer
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
-from itinerary.runtime.store_retry import Patience
+from itinerary.runtime.store_retry import StoreRetry
 from itinerary.schedules.durations import SECOND
 from tests.unit.runtime.world import EPOCH, World, played
 
@@ -39,12 +39,12 @@ class Scene:
         clock.observe(world.now())
         self.claimer = Claimer(world.store, node, Settings(), clock, self.inbox, world.log)
 
-    def wanted(self, count: int) -> list[Wanted]:
+    def wanted(self, count: int) -> list[ClaimRequest]:
         instants = [EPOCH + second * SECOND for second in range(count)]
-        return [Wanted(Key(instant, self.job, Kind.SCHEDULED), 1, EPOCH) for instant in instants]
+        return [ClaimRequest(Key(instant, self.job, Kind.SCHEDULED), 1, EPOCH) for instant in instants]
 
-    def starts(self, claimed: Sequence[Claimed]) -> list[Start]:
-        return [Start(one.ref, one.fence, 0, "{}", 60 * SECOND, Overlap.ALLOW) for one in claimed]
+    def starts(self, claimed: Sequence[Claimed]) -> list[StartRequest]:
+        return [StartRequest(one.ref, one.fence, 0, "{}", 60 * SECOND, Overlap.ALLOW) for one in claimed]
 
     async def claimed(self, count: int) -> list[Claimed]:
         """Rows of this node, which are all due."""
@@ -57,7 +57,7 @@ class Scene:
 async def claiming(world: World) -> AsyncIterator[Scene]:
     job = await world.register("tick", world.task())
     node = await world.store.join("me", "me", "{}")
-    scene = Scene(world, node, job, (await world.store.read(Standing())).revision)
+    scene = Scene(world, node, job, (await world.store.read(StoreStatusQuery())).revision)
     task = asyncio.create_task(scene.claimer.run())
     await asyncio.sleep(0)
     try:
@@ -88,7 +88,7 @@ def test_starts_go_in_pieces_the_first_of_them_smaller_and_each_is_answered() ->
             asked: list[list[Ref]] = []
             start = world.store.start
 
-            async def note(owner: NodeNumber, revision: int, starts: Sequence[Start], after: int) -> Any:
+            async def note(owner: NodeNumber, revision: int, starts: Sequence[StartRequest], after: int) -> Any:
                 asked.append([one.ref for one in starts])
                 return await start(owner, revision, starts, after)
 
@@ -230,9 +230,9 @@ def test_what_is_given_back_is_written_at_once_in_pieces_that_a_store_takes() ->
     async def story(world: World) -> None:
         async with claiming(world) as scene:
             claimed = [one for _ in range(3) for one in await scene.claimed(4_500)][:12_000]
-            scene.claimer.release(Release([Intervention(one.ref, one.fence, None, "released") for one in claimed]))
+            scene.claimer.release(Release([TakeoverWrite(one.ref, one.fence, None, "released") for one in claimed]))
             await asyncio.sleep(0.1)
-            rows = await world.store.read(ByRef(tuple({one.ref for one in claimed})))
+            rows = await world.store.read(ByRefQuery(tuple({one.ref for one in claimed})))
             assert {row.owner for row in rows.values()} == {None}
 
     played(story)
@@ -244,11 +244,11 @@ def test_what_could_not_be_given_back_before_the_claimer_was_ended_is_given_back
         async with claiming(world) as scene:
             (claimed,) = await scene.claimed(1)
             world.engine.is_down = True
-            scene.claimer.release(Release([Intervention(claimed.ref, claimed.fence, None, "released")]))
+            scene.claimer.release(Release([TakeoverWrite(claimed.ref, claimed.fence, None, "released")]))
             await asyncio.sleep(5.0)
         world.engine.is_down = False
-        await scene.claimer.release_all(Patience("leaving", world.log))
-        row = (await world.store.read(ByRef((Ref(claimed.ref),))))[claimed.ref]
+        await scene.claimer.release_all(StoreRetry("leaving", world.log))
+        row = (await world.store.read(ByRefQuery((Ref(claimed.ref),))))[claimed.ref]
         assert (row.owner, row.fence) == (None, claimed.fence + 1)
 
     played(story)

@@ -11,7 +11,7 @@ import pytest
 
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Nodes
+from itinerary.model.queries import NodesQuery
 from itinerary.model.states import OccurrenceState
 from itinerary.runtime.clock_jumps import WAS_SET, WENT_BACK, ClockJumps
 from itinerary.runtime.suspend_detection import SLEPT, STOPPED
@@ -28,7 +28,7 @@ BESIDE_EACH_OTHER = Overrides(overlap=Overlap.ALLOW)
 async def on_record(world: World) -> list[tuple[int, str]]:
     """By how much, and why, time has jumped for the last node: the log and the store say the same."""
     logged = [(line["by_microseconds"], line["why"]) for line in world.log.said("clock.jumped")]
-    (node, *_) = await world.store.read(Nodes())
+    (node, *_) = await world.store.read(NodesQuery())
     about: dict[str, Any] = json.loads(node.about)
     kept = about.get("clock_jumps", {"count": 0, "last": []})
     assert kept["count"] == len(kept["last"])

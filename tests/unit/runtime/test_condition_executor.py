@@ -16,12 +16,12 @@ from itinerary.executors.http import HttpExecutor
 from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Outcome, Report, Stopped, Succeeded
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Entries, Jobs, Standing
+from itinerary.model.queries import EntriesQuery, JobsQuery, StoreStatusQuery
 from itinerary.model.rows import JobNumber, Key, NodeNumber, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Change, Start, Started, Step, Wanted, Written
+from itinerary.model.writes import ClaimRequest, OwnerWrite, Started, StartRequest, Step, Written
 from itinerary.ports import Executor, Store
-from itinerary.runtime.condition_executor import Requirements
+from itinerary.runtime.condition_executor import ConditionExecutor
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.urls import open_store
@@ -41,7 +41,7 @@ class Scene:
         self.puppet = Puppet()
         self.reports: list[Report] = []
         self._came = asyncio.Event()
-        self.requirements = Requirements(
+        self.requirements = ConditionExecutor(
             self.puppet if inner is None else inner,
             store,
             lambda: Timeline() if timeline is None else timeline,
@@ -118,14 +118,14 @@ class Other:
         """One occurrence has ended so."""
         await asyncio.sleep(1.0)  # on a clock that does not take any time: each ends later than the one before
         key = Key(instant, self.number, kind, request)
-        claimed = await self.world.store.claim(self.node, None, [Wanted(key, 1, EPOCH, window=window)])
+        claimed = await self.world.store.claim(self.node, None, [ClaimRequest(key, 1, EPOCH, window=window)])
         assert isinstance(claimed, list)
         (one,) = claimed
-        revision = (await self.world.store.read(Standing())).revision
-        start = Start(one.ref, one.fence, 0, "{}", MINUTE, Overlap.ALLOW)
+        revision = (await self.world.store.read(StoreStatusQuery())).revision
+        start = StartRequest(one.ref, one.fence, 0, "{}", MINUTE, Overlap.ALLOW)
         (started,) = await self.world.store.start(self.node, revision, [start], 0)
         assert isinstance(started, Started)
-        change = Change(one.ref, started.fence, started.sequence + 1, (Step(state),))
+        change = OwnerWrite(one.ref, started.fence, started.sequence + 1, (Step(state),))
         (written,) = await self.world.store.write(self.node, [change])
         assert isinstance(written, Written)
 
@@ -133,7 +133,7 @@ class Other:
 async def other_job(world: World, schedule: Any = None) -> Other:
     number = await world.register("import", world.task(), schedule=every("5m") if schedule is None else schedule)
     node = await world.store.join("me", "me", "{}")
-    timeline = Timeline.of(await world.store.read(Entries(0)), await world.store.read(Jobs()))
+    timeline = Timeline.of(await world.store.read(EntriesQuery(0)), await world.store.read(JobsQuery()))
     return Other(world, number, node, timeline)
 
 
@@ -170,7 +170,7 @@ def test_of_several_runs_for_one_instant_the_newest_outcome_counts_whatever_its_
         await other.went(EPOCH + 5 * MINUTE, OccurrenceState.FAILED)
         assert await scene.outcome(wanted, asks_at) == hopeless(EPOCH + 5 * MINUTE, "failed")
         replay = Key(EPOCH + 5 * MINUTE, other.number, Kind.REPLAY, "original/1")
-        claimed = await world.store.claim(None, None, [Wanted(replay, 1, EPOCH)])
+        claimed = await world.store.claim(None, None, [ClaimRequest(replay, 1, EPOCH)])
         assert isinstance(claimed, list)
         assert await scene.outcome(wanted, asks_at) == NO, "a replay has not ended: that one is waited for"
         await other.went(EPOCH + 5 * MINUTE, OccurrenceState.COMPLETED, kind=Kind.BACKFILL)

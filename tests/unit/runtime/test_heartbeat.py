@@ -11,16 +11,16 @@ import pytest
 
 from itinerary.core.loop.messages import ClockDoubted, ClockJumped, JobChanged, Message, RowsRead, WorkOffered
 from itinerary.errors import SchemaError
-from itinerary.model.heartbeat import Beat
+from itinerary.model.heartbeat import HeartbeatReply
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Nodes, Standing
+from itinerary.model.queries import NodesQuery, StoreStatusQuery
 from itinerary.model.rows import JobNumber, Key, NodeNumber
 from itinerary.model.settings import Settings
-from itinerary.model.writes import Adjustment, Cancellation, Claimed, Start, Started, Wanted
+from itinerary.model.writes import AdjustRequest, CancelRequest, Claimed, ClaimRequest, Started, StartRequest
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.clock_jumps import ONLY_DOUBTED, WAS_SET
-from itinerary.runtime.heartbeat import Calls, Watcher
+from itinerary.runtime.heartbeat import Calls, Heartbeat
 from itinerary.runtime.inbox import Inbox
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.engine import T, Work
@@ -37,20 +37,20 @@ class Scene:
         self.node_ahead = 0
         self.clock = StoreClock(lambda: world.elapsed() + self.node_ahead)
         self.inbox = Inbox(100_000, SECOND, world.log)
-        self.beats: list[tuple[Beat, bool]] = []
+        self.beats: list[tuple[HeartbeatReply, bool]] = []
         self.looks: list[tuple[int, int]] = []
         self.about = "{}"
-        self.watcher = Watcher(
+        self.watcher = Heartbeat(
             world.store,
             node,
             Settings(**settings),
             self.clock,
             self.inbox,
-            calls=Calls(self._hear, self._look, lambda: self.about),
+            calls=Calls(self._handle, self._look, lambda: self.about),
             log=world.log,
         )
 
-    async def _hear(self, beat: Beat, was_out_of_touch: bool) -> None:
+    async def _handle(self, beat: HeartbeatReply, was_out_of_touch: bool) -> None:
         self.beats.append((beat, was_out_of_touch))
 
     def _look(self, now: int, watermark: int) -> None:
@@ -62,14 +62,14 @@ class Scene:
     async def claimed(self, owner: NodeNumber | None, *seconds: int) -> list[Claimed]:
         """Rows of somebody, due so many seconds after the beginning."""
         instants = [EPOCH + second * SECOND for second in seconds]
-        wanted = [Wanted(Key(instant, self.job, Kind.SCHEDULED), 1, instant) for instant in instants]
+        wanted = [ClaimRequest(Key(instant, self.job, Kind.SCHEDULED), 1, instant) for instant in instants]
         found = await self.world.store.claim(owner, None, wanted)
         assert isinstance(found, list)
         return found
 
     async def start(self, owner: NodeNumber, *claimed: Claimed) -> None:
-        revision = (await self.world.store.read(Standing())).revision
-        starts = [Start(one.ref, one.fence, 0, "{}", 60 * SECOND, Overlap.ALLOW) for one in claimed]
+        revision = (await self.world.store.read(StoreStatusQuery())).revision
+        starts = [StartRequest(one.ref, one.fence, 0, "{}", 60 * SECOND, Overlap.ALLOW) for one in claimed]
         for answer in await self.world.store.start(owner, revision, starts, 2 * SECOND):
             assert isinstance(answer, Started)
 
@@ -99,7 +99,7 @@ def test_it_says_every_five_seconds_that_its_node_is_there() -> None:
             first = len(scene.beats)
             await asyncio.sleep(50.0)
             assert len(scene.beats) - first == 10
-            (row,) = await world.store.read(Nodes())
+            (row,) = await world.store.read(NodesQuery())
             assert row.counter == len(scene.beats)
 
     played(story)
@@ -111,21 +111,21 @@ def test_what_others_should_know_of_its_node_is_told_when_it_has_changed() -> No
             await asyncio.sleep(1.0)
             scene.about = '{"lacks":[7]}'
             await asyncio.sleep(6.0)
-            (row,) = await world.store.read(Nodes())
+            (row,) = await world.store.read(NodesQuery())
             assert row.about == '{"lacks":[7]}'
 
     played(story)
 
 
 @pytest.mark.spec("L12")
-@pytest.mark.parametrize("request_of", [Cancellation, Adjustment])
+@pytest.mark.parametrize("request_of", [CancelRequest, AdjustRequest])
 def test_a_request_through_the_store_is_heard_of_within_a_second(
-    request_of: type[Cancellation | Adjustment],
+    request_of: type[CancelRequest | AdjustRequest],
 ) -> None:
     async def story(world: World) -> None:
         async with watching(world) as scene:
-            (claimed,) = await scene.claimed(scene.node, 60 if request_of is Adjustment else 0)
-            if request_of is Cancellation:
+            (claimed,) = await scene.claimed(scene.node, 60 if request_of is AdjustRequest else 0)
+            if request_of is CancelRequest:
                 await scene.start(scene.node, claimed)
             await world.sleep_until(11.3)
             await scene.inbox.receive(0)
@@ -134,7 +134,7 @@ def test_a_request_through_the_store_is_heard_of_within_a_second(
             (message,) = await scene.heard(RowsRead)
             (row,) = message.rows
             assert row.ref == claimed.ref
-            assert row.adjustments == 1 if request_of is Adjustment else row.cancelled_by == "{}"
+            assert row.adjustments == 1 if request_of is AdjustRequest else row.cancelled_by == "{}"
             await asyncio.sleep(30.0)
             assert await scene.heard(RowsRead) == [], "mail is thrown away"
 
@@ -167,9 +167,9 @@ class Meddler:
 
     async def write(self, work: Work[T]) -> T:
         answer = await self._write(work)
-        if isinstance(answer, Beat) and not answer.mail and not self.has_meddled and self._scene.beats:
+        if isinstance(answer, HeartbeatReply) and not answer.mail and not self.has_meddled and self._scene.beats:
             self.has_meddled = True
-            await self._scene.world.store.control(None, [Adjustment(self._claimed.ref, '{"priority":7}')])
+            await self._scene.world.store.control(None, [AdjustRequest(self._claimed.ref, '{"priority":7}')])
         return answer
 
 
@@ -179,7 +179,7 @@ def test_a_request_that_comes_between_throwing_mail_away_and_reading_is_not_lost
         async with watching(world) as scene:
             (claimed,) = await scene.claimed(scene.node, 60)
             await asyncio.sleep(2.0)
-            await world.store.control(None, [Adjustment(claimed.ref, '{"priority":3}')])
+            await world.store.control(None, [AdjustRequest(claimed.ref, '{"priority":3}')])
             meddler = Meddler(scene, claimed)
             world.engine.write = meddler.write  # type: ignore[method-assign]  # the engine, with somebody at the door
             await asyncio.sleep(1.0)
@@ -196,9 +196,9 @@ def test_mail_is_heard_of_though_answers_are_lost() -> None:
         async with watching(world) as scene:
             (claimed,) = await scene.claimed(scene.node, 60)
             await asyncio.sleep(2.0)
-            await world.store.control(None, [Cancellation(claimed.ref, "anna")])
+            await world.store.control(None, [CancelRequest(claimed.ref, "anna")])
             (second,) = await scene.claimed(scene.node, 61)
-            await world.store.control(None, [Adjustment(second.ref, "{}")])
+            await world.store.control(None, [AdjustRequest(second.ref, "{}")])
             world.engine.answers_lost = 3
             await asyncio.sleep(3.0)
             read = {row.ref for message in await scene.heard(RowsRead) for row in message.rows}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.model.settings import Settings
 from itinerary.runtime.clock import StoreClock
-from itinerary.runtime.idle_window import Lull
+from itinerary.runtime.idle_window import IdleWindow
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.index_builder import IndexBuilder
 from itinerary.schedules import every
@@ -19,7 +19,7 @@ from itinerary.schedules.durations import SECOND
 from tests.unit.runtime.world import World, here, played
 
 
-async def waited(world: World, lull: Lull, *begins: tuple[float, float]) -> float:
+async def waited(world: World, lull: IdleWindow, *begins: tuple[float, float]) -> float:
     """For how many seconds somebody waits, while the loop says at these times that it has nothing to do for so long."""
     begun = world.loop.time()
     waits = asyncio.create_task(lull.comes())
@@ -33,7 +33,7 @@ async def waited(world: World, lull: Lull, *begins: tuple[float, float]) -> floa
 @pytest.mark.spec("P4", "starts before what can wait")
 def test_who_comes_in_a_lull_does_not_wait() -> None:
     async def story(world: World) -> None:
-        lull = Lull(world.elapsed)
+        lull = IdleWindow(world.elapsed)
         lull.begin(1.0)
         assert await waited(world, lull) == 0.0
 
@@ -43,7 +43,7 @@ def test_who_comes_in_a_lull_does_not_wait() -> None:
 @pytest.mark.spec("P4", "starts before what can wait")
 def test_who_comes_while_the_loop_is_busy_waits_until_it_is_not() -> None:
     async def story(world: World) -> None:
-        lull = Lull(world.elapsed)
+        lull = IdleWindow(world.elapsed)
         lull.begin(0.0)
         assert await waited(world, lull, (0.2, 0.0), (0.4, 0.6)) == 0.4
 
@@ -53,7 +53,7 @@ def test_who_comes_while_the_loop_is_busy_waits_until_it_is_not() -> None:
 @pytest.mark.spec("P4", "starts before what can wait")
 def test_what_is_left_of_a_lull_must_be_long_enough() -> None:
     async def story(world: World) -> None:
-        lull = Lull(world.elapsed)
+        lull = IdleWindow(world.elapsed)
         lull.begin(0.5)
         await asyncio.sleep(0.4)
         assert await waited(world, lull, (0.1, 0.2), (0.3, 0.7)) == 0.3
@@ -64,7 +64,7 @@ def test_what_is_left_of_a_lull_must_be_long_enough() -> None:
 @pytest.mark.spec("P4", "starts before what can wait")
 def test_nobody_waits_for_longer_than_a_second_however_busy_the_loop_is() -> None:
     async def story(world: World) -> None:
-        lull = Lull(world.elapsed)
+        lull = IdleWindow(world.elapsed)
         assert await waited(world, lull, (0.3, 0.0), (0.6, 0.1)) == 1.0
 
     played(story)
@@ -82,7 +82,7 @@ class Asked:
             Settings(**settings),
             clock,
             Inbox(1_000, SECOND, world.log),
-            PlanBook(Timeline()),
+            PlanCache(Timeline()),
             elsewhere=here,
             log=world.log,
             lull=self._comes,

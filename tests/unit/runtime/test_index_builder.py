@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from itinerary.core.loop.messages import IndexBuilt
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import StoreUnavailable
 from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind
 from itinerary.model.settings import Settings
-from itinerary.model.timeline import NewEntry
+from itinerary.model.timeline import TimelineEntryRequest
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.index_builder import IndexBuilder
@@ -42,7 +42,7 @@ class Scene:
             Settings(**settings),
             self.clock,
             self.inbox,
-            PlanBook(Timeline(), knows=self._knows),
+            PlanCache(Timeline(), knows=self._knows),
             elsewhere=here,
             log=world.log,
         )
@@ -232,7 +232,7 @@ def test_a_version_that_takes_effect_within_the_window_has_its_instants_from_the
 def test_what_is_paused_is_not_in_it() -> None:
     async def story(world: World) -> None:
         await world.register("tick", world.task(), schedule=every("1m"))
-        pause = NewEntry(
+        pause = TimelineEntryRequest(
             job="tick", kind=EntryKind.PAUSE, request="p", by="test", effective_from=EPOCH + 3 * MINUTE + 1
         )
         await world.store.amend([pause])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from itinerary.core.timeline.reconcile_unstarted import judge_by
-from itinerary.jobs.declaration import Rules
+from itinerary.jobs.declaration import DeclarationContext
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.ids import job_id, task_id
@@ -17,9 +17,9 @@ from itinerary.model.overrides import NOTHING
 from itinerary.model.policies import UpdatePolicy
 from itinerary.model.rows import EntryKind, OccurrenceRow
 from itinerary.model.states import OccurrenceState
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.operations.job_changes import Changes
-from itinerary.operations.job_updates import Change, Updates
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.operations.job_changes import StatusChanges
+from itinerary.operations.job_updates import DefinitionChange, Updates
 from itinerary.read.timeline_view import NodeView, StoreView
 from itinerary.runtime.node import Node
 from itinerary.schedules import every
@@ -30,7 +30,7 @@ S = OccurrenceState
 
 
 def updates(world: World, node: Node) -> Updates:
-    rules = Rules(world.registry, NOTHING, {})
+    rules = DeclarationContext(world.registry, NOTHING, {})
     return Updates(world.store, NodeView(world.store, node), "anna", rules, lambda: UpdatePolicy.IMMEDIATE)
 
 
@@ -52,7 +52,7 @@ async def define(world: World, from_version: int, *names: str, takes: float = 0.
     )
     body = to_json(Definition(schedule=every("1m").to_json(), tasks=tasks)).decode()
     view = await StoreView.of(world.store)
-    entry = NewEntry(
+    entry = TimelineEntryRequest(
         job="etl",
         kind=EntryKind.VERSION,
         request=f"from {from_version}",
@@ -61,7 +61,7 @@ async def define(world: World, from_version: int, *names: str, takes: float = 0.
         body=body,
     )
     (answer,) = await world.store.amend([entry], judge_by(view.timeline))
-    assert isinstance(answer, Entered)
+    assert isinstance(answer, EntryAccepted)
 
 
 @pytest.mark.spec("R8")
@@ -105,7 +105,7 @@ def test_a_changed_configuration_needs_no_rescheduling() -> None:
         async with world.running(node):
             await world.sleep_until(55)
             (before,) = [row for row in await world.rows("etl") if row.instant == EPOCH + 60 * SECOND]
-            diff = await updates(world, node).update("etl", Change(options={"task_timeout": "7s"}))
+            diff = await updates(world, node).update("etl", DefinitionChange(options={"task_timeout": "7s"}))
             assert (diff.added, diff.removed) == ((), ())
             await world.sleep_until(65)
             (after,) = [row for row in await world.rows("etl") if row.instant == EPOCH + 60 * SECOND]
@@ -122,9 +122,9 @@ def test_what_an_update_takes_away_is_cancelled_and_runs_when_another_restores_i
         node = world.node()
         async with world.running(node):
             await world.sleep_until(55)
-            await updates(world, node).update("etl", Change(schedule=every("7h"), from_version=1))
+            await updates(world, node).update("etl", DefinitionChange(schedule=every("7h"), from_version=1))
             assert told(await world.rows("etl"))[-1] == (60, S.CANCELLED, 1)
-            await updates(world, node).update("etl", Change(to_version=1, from_version=2))
+            await updates(world, node).update("etl", DefinitionChange(to_version=1, from_version=2))
             await world.sleep_until(65)
             row = (await world.due("etl"))[-1]
             assert (row.status, row.version) == (S.COMPLETED, 3)
@@ -141,7 +141,7 @@ def test_a_graceful_update_runs_the_next_old_instant_and_then_the_new_ones() -> 
         node = world.node()
         async with world.running(node):
             await world.sleep_until(30)
-            await updates(world, node).update("etl", Change(schedule=every("25s"), policy="graceful"))
+            await updates(world, node).update("etl", DefinitionChange(schedule=every("25s"), policy="graceful"))
             await world.sleep_until(130)
             assert told(await world.due("etl")) == [
                 (0, S.COMPLETED, 1),
@@ -162,7 +162,7 @@ def test_a_stale_index_starts_nothing_of_a_removed_job(before: float) -> None:
         node = world.node()
         async with world.running(node):
             await world.sleep_until(60 - before)
-            somebody = Changes(world.store, await StoreView.of(world.store), "ben")
+            somebody = StatusChanges(world.store, await StoreView.of(world.store), "ben")
             await somebody.remove("etl", "moved elsewhere")
             await world.sleep_until(200)
             rows = [(at, status) for at, status, _ in told(await world.due("etl"))]
@@ -179,7 +179,7 @@ def test_a_removed_job_that_is_registered_again_goes_on_with_its_next_version() 
         node = world.node()
         async with world.running(node):
             await world.sleep_until(30)
-            await Changes(world.store, NodeView(world.store, node), "anna").remove("etl", None)
+            await StatusChanges(world.store, NodeView(world.store, node), "anna").remove("etl", None)
             await world.sleep_until(90)
             await define(world, 1, "extract")
             await world.sleep_until(125)

@@ -12,7 +12,7 @@ from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.model.attempts import AttemptKey, Leftover
 from itinerary.model.ids import OccurrenceId, job_id
 from itinerary.model.states import FINAL
-from itinerary.runtime.leftover_cleanup import KEEP_FOR, LOOK_INTERVAL, Remover
+from itinerary.runtime.leftover_cleanup import KEEP_FOR, LOOK_INTERVAL, LeftoverCleanup
 from itinerary.runtime.node import Node
 from tests.unit.runtime.pods import ClusterExecutor, VirtualCluster, register_pods
 from tests.unit.runtime.world import World, played
@@ -62,7 +62,7 @@ def found(key: AttemptKey, occurrence: OccurrenceId, name: str, over_for: int | 
 def test_a_finished_pod_goes_after_an_hour_and_those_of_others_stay() -> None:
     async def story(world: World) -> None:
         executor, node, key, occurrence = await lived(world, 1.0, until_over=True)
-        remover = Remover(executor, world.store, lambda: node.builder.timeline, lambda: True, world.log)
+        remover = LeftoverCleanup(executor, world.store, lambda: node.builder.timeline, lambda: True, world.log)
         executor.left = [
             found(key, occurrence, "fresh", KEEP_FOR - 1),
             found(key, occurrence, "old", KEEP_FOR),
@@ -81,7 +81,7 @@ def test_a_finished_pod_goes_after_an_hour_and_those_of_others_stay() -> None:
 def test_nothing_is_removed_while_its_end_is_not_durable() -> None:
     async def story(world: World) -> None:
         executor, node, key, occurrence = await lived(world, 100.0, until_over=False)
-        remover = Remover(executor, world.store, lambda: node.builder.timeline, lambda: True, world.log)
+        remover = LeftoverCleanup(executor, world.store, lambda: node.builder.timeline, lambda: True, world.log)
         executor.left = [found(key, occurrence, "runs", None), found(key, occurrence, "over", 2 * KEEP_FOR)]
         await remover.look()
         assert executor.removed == []

@@ -16,7 +16,7 @@ from itinerary.core.loop.replies import ActiveOccurrence
 from itinerary.errors import ConfigError, NodeError, SchemaError, StoreUnavailable
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import Nodes, Statistics
+from itinerary.model.queries import NodesQuery, StatisticsQuery
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules import every
@@ -57,7 +57,7 @@ def test_starting_a_node_twice_is_an_error_even_at_the_same_time() -> None:
         assert isinstance(second, NodeError)
         with pytest.raises(NodeError, match="started already"):
             await node.start()
-        assert len(await world.store.read(Nodes())) == 1
+        assert len(await world.store.read(NodesQuery())) == 1
         run = asyncio.create_task(node.run())
         await asyncio.sleep(1.0)
         with pytest.raises(NodeError, match="runs already"):
@@ -104,7 +104,7 @@ def test_if_the_first_index_cannot_be_built_the_start_fails_and_nothing_stays_op
         with pytest.raises(StoreUnavailable):
             await start
         assert puppet.is_closed
-        (row,) = await world.store.read(Nodes())
+        (row,) = await world.store.read(NodesQuery())
         assert row.left_at is not None, "nobody has to find out by its silence"
 
     played(story)
@@ -196,7 +196,7 @@ def test_with_nothing_to_do_the_loop_turns_every_second_and_that_is_on_record() 
         async with world.running(node):
             await world.sleep_until(120.0)
         assert node.number is not None
-        rows = await world.store.read(Statistics(node.number))
+        rows = await world.store.read(StatisticsQuery(node.number))
         assert len(rows) >= 118
         gaps = {(later.at - earlier.at) // SECOND for earlier, later in pairwise(rows)}
         assert gaps == {1}

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from itinerary.core.recovery import sweep as sweeping
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.model import RecoveryPolicy
 from itinerary.model.overrides import Overrides
@@ -121,7 +121,7 @@ class Life:
         clock = StoreClock(world.elapsed)
         clock.observe(world.now())
         settings = Settings(grace_period=GRACE * SECOND, takeover_after=TAKEOVER * SECOND)
-        inbox, book = Inbox(1_000, SECOND, world.log), PlanBook(Timeline())
+        inbox, book = Inbox(1_000, SECOND, world.log), PlanCache(Timeline())
         self.builder = IndexBuilder(store, settings, clock, inbox, book, elsewhere=here, log=world.log)
         self.sweeper = Sweeper(store, number, settings, clock, self.builder, elsewhere=here, log=world.log)
 

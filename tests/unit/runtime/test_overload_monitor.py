@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.loop.events import FellBehind, News
-from itinerary.model.overload import Behind, Bottleneck
-from itinerary.model.queries import Nodes
+from itinerary.core.loop.events import FellBehind, SchedulerEvent
+from itinerary.model.overload import Bottleneck, OverloadExtent
+from itinerary.model.queries import NodesQuery
 from itinerary.runtime.overload_monitor import CpuUsed, measure_cpu
 from itinerary.runtime.store_use import StoreUse
 from itinerary.schedules import every
@@ -24,7 +24,7 @@ WITHIN = 30.0
 
 async def told(world: World) -> dict[str, Any] | None:
     """What the store knows of the node's trouble."""
-    (row,) = await world.store.read(Nodes())
+    (row,) = await world.store.read(NodesQuery())
     about: dict[str, Any] = json.loads(row.about)
     return about.get("behind")
 
@@ -33,7 +33,7 @@ async def told(world: World) -> dict[str, Any] | None:
 @pytest.mark.spec("U8", "overload says so")
 def test_a_node_without_slots_for_what_is_due_says_so_and_what_it_lacks() -> None:
     async def story(world: World) -> None:
-        heard: list[Behind | None] = []
+        heard: list[OverloadExtent | None] = []
 
         def observe(news: Any) -> None:
             heard.extend(item.behind for item in news if isinstance(item, FellBehind))
@@ -90,7 +90,7 @@ def test_a_node_whose_store_is_slow_names_the_store() -> None:
 @pytest.mark.spec("U8", "overload says so")
 def test_a_node_that_keeps_up_says_nothing() -> None:
     async def story(world: World) -> None:
-        heard: list[News] = []
+        heard: list[SchedulerEvent] = []
         for number in range(5):
             await world.register(f"tick{number}", world.task(takes=0.5), schedule=every("1s"))
         async with world.running(world.node("a", observer=heard.extend)):
@@ -128,6 +128,6 @@ def test_calls_to_the_store_that_overlap_count_once() -> None:
 
 
 def test_the_cause_is_unknown_where_nothing_was_used_up() -> None:
-    assert Behind(0, 6 * SECOND, 2, Bottleneck.UNKNOWN).sentence.startswith(
+    assert OverloadExtent(0, 6 * SECOND, 2, Bottleneck.UNKNOWN).sentence.startswith(
         "6 s behind since 1970-01-01T00:00:00Z: the cause is unknown"
     )

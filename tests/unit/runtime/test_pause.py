@@ -6,8 +6,8 @@ import pytest
 
 from itinerary.model.rows import EntryKind, OccurrenceRow
 from itinerary.model.states import OccurrenceState
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.operations.job_changes import Changes
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.operations.job_changes import StatusChanges
 from itinerary.read.timeline_view import NodeView
 from itinerary.runtime.node import Node
 from itinerary.schedules import every
@@ -18,15 +18,15 @@ S = OccurrenceState
 MINUTE = 60 * SECOND
 
 
-def changes(world: World, node: Node) -> Changes:
-    return Changes(world.store, NodeView(world.store, node), "anna")
+def changes(world: World, node: Node) -> StatusChanges:
+    return StatusChanges(world.store, NodeView(world.store, node), "anna")
 
 
 async def enter(world: World, kind: EntryKind, name: str, **values: object) -> None:
     """What somebody does who has no node."""
-    entry = NewEntry(job=name, kind=kind, request=f"{kind} {world.now()}", by="anna", **values)  # type: ignore[arg-type]  # as given
+    entry = TimelineEntryRequest(job=name, kind=kind, request=f"{kind} {world.now()}", by="anna", **values)  # type: ignore[arg-type]  # as given
     (answer,) = await world.store.amend([entry])
-    assert isinstance(answer, Entered)
+    assert isinstance(answer, EntryAccepted)
 
 
 def told(rows: list[OccurrenceRow]) -> list[tuple[int, OccurrenceState]]:
@@ -155,9 +155,9 @@ def test_a_job_each_second_that_is_paused_for_an_hour_is_one_row_while_a_node_ru
             await changes(world, node).pause("pulse", "migration", None)
             await world.sleep_until(3_605.5)
             skipped = [row for row in await world.due("pulse") if row.status is S.SKIPPED]
-            stretches = [row for row in skipped if row.window is not None]
-            assert len(stretches) == 1
-            window = stretches[0].window
+            segments = [row for row in skipped if row.window is not None]
+            assert len(segments) == 1
+            window = segments[0].window
             assert window is not None
             assert window.count + len(skipped) - 1 >= 3_590
             assert len(skipped) <= 12, "those that were claimed already have rows of their own"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from itinerary.core.recovery.pause import Backlog
+from itinerary.core.recovery.pause import HeldBacklog
 from itinerary.errors import ConfigError
-from itinerary.explain import Cause, Fate, explain
-from itinerary.model.overrides import Level, read_overrides
+from itinerary.explain import Cause, RunResult, explain
+from itinerary.model.overrides import OverrideLevel, read_overrides
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState
-from itinerary.operations.job_changes import Changes
-from itinerary.operations.run_requests import Requests
-from itinerary.read.run_lookup import Finder
+from itinerary.operations.job_changes import StatusChanges
+from itinerary.operations.run_requests import RunRequests
+from itinerary.read.run_lookup import RunLookup
 from itinerary.read.timeline_view import NodeView
 from itinerary.runtime.node import Node
 from itinerary.schedules import every
@@ -22,11 +22,11 @@ from itinerary.stores.store import EngineStore
 from tests.unit.runtime.world import EPOCH, World, played
 
 S = OccurrenceState
-ALL = read_overrides({"recovery": "execute_all"}, Level.JOB)
+ALL = read_overrides({"recovery": "execute_all"}, OverrideLevel.JOB)
 
 
-def changes(world: World, node: Node) -> Changes:
-    return Changes(world.store, NodeView(world.store, node), "anna")
+def changes(world: World, node: Node) -> StatusChanges:
+    return StatusChanges(world.store, NodeView(world.store, node), "anna")
 
 
 async def with_backlog(world: World) -> None:
@@ -79,7 +79,7 @@ def test_resume_can_skip_what_the_pause_held() -> None:
             await changes(world, node).pause("etl", None, None)
             held = {row.ref for row in await changes(world, node).held("etl")}
             await world.sleep_until(700)
-            _, skipped = await changes(world, node).resume("etl", "not needed", backlog=Backlog.SKIP)
+            _, skipped = await changes(world, node).resume("etl", "not needed", backlog=HeldBacklog.SKIP)
             assert skipped == len(held) == 9
             await world.sleep_until(1_000)
             rows = {row.ref: row for row in await world.rows("etl")}
@@ -95,12 +95,12 @@ def test_resume_can_skip_what_the_pause_held() -> None:
 @pytest.mark.spec("S11", "a pause holds what has not started")
 def test_what_waits_for_a_limit_or_was_triggered_before_is_held_and_what_is_asked_for_since_runs() -> None:
     async def story(world: World) -> None:
-        limited = read_overrides({"max_active": 1, "overlap": "allow"}, Level.JOB)
+        limited = read_overrides({"max_active": 1, "overlap": "allow"}, OverrideLevel.JOB)
         await world.register("etl", world.task(20), overrides=limited)
         node = world.node()
         async with world.running(node):
             await world.sleep_until(2)
-            requests = Requests(world.store, NodeView(world.store, node), "anna", Finder())
+            requests = RunRequests(world.store, NodeView(world.store, node), "anna", RunLookup())
             early = await requests.trigger("etl", "early", {}, None)
             await world.sleep_until(10)
             await changes(world, node).pause("etl", None, None)
@@ -127,7 +127,7 @@ def test_a_run_that_is_asked_for_while_its_job_is_paused_does_not_wait_for_the_h
             await world.sleep_until(650)
             await changes(world, node).pause("etl", None, None)
             await world.sleep_until(700)
-            requests = Requests(world.store, NodeView(world.store, node), "anna", Finder())
+            requests = RunRequests(world.store, NodeView(world.store, node), "anna", RunLookup())
             asked = await requests.trigger("etl", "now", {}, None)
             await world.sleep_until(740)
             rows = {row.ref: row for row in await world.rows("etl")}
@@ -172,7 +172,7 @@ def test_what_is_held_stays_held_over_a_restart_and_explain_says_so() -> None:
             held = held_of(await world.rows("etl"), EPOCH + 650 * SECOND)
             assert len(held) == 9
             found = await explain(EngineStore(world.engine.engine), "etl", Moment(held[0].instant // SECOND))
-            assert (found.fate, found.cause) == (Fate.WAITS, Cause.PAUSED)
+            assert (found.fate, found.cause) == (RunResult.WAITS, Cause.PAUSED)
             assert "and is held: the job is paused by anna since 12:10:50: migration" in found.verdict
 
     played(story)

@@ -10,7 +10,7 @@ import pytest
 
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Recovery, RecoveryPolicy
-from itinerary.model.queries import JobsByName
+from itinerary.model.queries import JobsByNameQuery
 from itinerary.model.retention import PruneCursor, Pruned, Retention
 from itinerary.model.settings import Settings
 from itinerary.runtime.node import Node
@@ -66,7 +66,7 @@ def test_what_is_forgotten_leaves_the_last_run_and_where_history_begins_on_the_j
             last = max(row.instant for row in await world.rows("good") if row.started_at and row.ended_at)
             await world.sleep_until(630)
             await node._pruner.prune()
-            job = (await world.store.read(JobsByName(("good",))))["good"]
+            job = (await world.store.read(JobsByNameQuery(("good",))))["good"]
             assert job.last_run_at == last
             assert job.history_floor > last
 

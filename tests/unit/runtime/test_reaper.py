@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from itinerary.core.loop.timers import Agenda
+from itinerary.core.loop.timers import TimerQueue
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import OnOrphan, Overlap, Retry
@@ -35,10 +35,10 @@ async def row_of(world: World, name: str = JOB) -> OccurrenceRow:
 
 def loses_sight(node: Node) -> None:
     """Let a node go on, and say that it is there, but forget what it runs."""
-    board = node.scheduler._board
-    board.live.clear()
-    board.by_ref.clear()
-    board.alarms = Agenda()
+    scheduler = node.scheduler._scheduler
+    scheduler.live.clear()
+    scheduler.by_ref.clear()
+    scheduler.alarms = TimerQueue()
 
 
 async def ran_over_its_time(world: World, **rest: Any) -> OccurrenceRow:

@@ -7,7 +7,7 @@ import pytest
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import EntryKind
 from itinerary.model.states import OccurrenceState
-from itinerary.model.timeline import NewEntry
+from itinerary.model.timeline import TimelineEntryRequest
 from itinerary.runtime.reboot_jobs import boot_runs
 from itinerary.schedules import cron
 from tests.unit.runtime.world import World, played
@@ -45,7 +45,7 @@ def test_what_is_paused_does_not_run_at_a_start() -> None:
     async def story(world: World) -> None:
         await world.register("asleep", world.task(0.1), schedule=cron("@reboot"))
         await world.register("awake", world.task(0.1), schedule=cron("@reboot"))
-        await world.store.amend([NewEntry(job="asleep", kind=EntryKind.PAUSE, request="now", by="anna")])
+        await world.store.amend([TimelineEntryRequest(job="asleep", kind=EntryKind.PAUSE, request="now", by="anna")])
         async with world.running(world.node()):
             await world.sleep_until(world.loop.time() + 30.0)
         assert world.began == ["awake 1"]

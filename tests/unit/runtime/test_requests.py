@@ -14,11 +14,11 @@ from itinerary.core.loop.messages import (
     OccurrenceAsked,
     StatisticsAsked,
 )
-from itinerary.core.loop.replies import ActiveOccurrence, LoopStatistics, Told
+from itinerary.core.loop.replies import ActiveOccurrence, LoopStatistics, RequestReply
 from itinerary.errors import NodeError
 from itinerary.model.rows import Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Adjustment, Cancellation, Refusal, Refused
+from itinerary.model.writes import AdjustRequest, CancelRequest, Refusal, Refused
 from itinerary.schedules.durations import SECOND
 from tests.unit.runtime.world import EPOCH, World, played
 
@@ -33,7 +33,7 @@ def test_a_configuration_that_is_updated_in_prerun_is_what_the_occurrence_starts
             await world.sleep_until(55.0)
             row = (await world.rows("tick"))[-1]
             assert row.status is OccurrenceState.PRERUN
-            await world.store.control(None, [Adjustment(row.ref, '{"task_timeout":"5s"}')])
+            await world.store.control(None, [AdjustRequest(row.ref, '{"task_timeout":"5s"}')])
             await world.sleep_until(80.0)
             (row,) = [one for one in await world.rows("tick") if one.ref == row.ref]
             assert (row.adjustments, row.status) == (1, OccurrenceState.FAILED)
@@ -41,10 +41,10 @@ def test_a_configuration_that_is_updated_in_prerun_is_what_the_occurrence_starts
             detail = await world.detail(row)
             assert [attempt.status.value for attempt in detail.attempts] == ["timeout"]
             assert '"task_timeout":5000000' in detail.config
-            (answer,) = await world.store.control(None, [Adjustment(row.ref, '{"task_timeout":"1s"}')])
+            (answer,) = await world.store.control(None, [AdjustRequest(row.ref, '{"task_timeout":"1s"}')])
             assert isinstance(answer, Refused)
             assert answer.why is Refusal.LOST
-            told: Told = await node.ask(lambda reply: ConfigurationUpdated(row.ref, "{}", 2, reply))
+            told: RequestReply = await node.ask(lambda reply: ConfigurationUpdated(row.ref, "{}", 2, reply))
             assert not told.done
             assert told.why
 
@@ -69,7 +69,7 @@ def test_a_cancel_through_the_store_reaches_the_running_task_within_a_second() -
             await world.sleep_until(3.4)
             (row,) = await world.rows("long")
             assert row.status is OccurrenceState.RUNNING
-            await world.store.control(None, [Cancellation(row.ref, "anna: wrong data")])
+            await world.store.control(None, [CancelRequest(row.ref, "anna: wrong data")])
             await world.sleep_until(4.4)
             assert ended == ["long"]
             await asyncio.sleep(0.5)
@@ -84,8 +84,8 @@ def test_a_request_about_what_is_not_known_changes_nothing_and_is_told_why() -> 
     async def story(world: World) -> None:
         node = world.node()
         async with world.running(node):
-            told: Told = await node.ask(lambda reply: CancelRequested(Ref(999), "anna", reply))
-            assert told == Told(done=False, why="it is not known here")
+            told: RequestReply = await node.ask(lambda reply: CancelRequested(Ref(999), "anna", reply))
+            assert told == RequestReply(done=False, why="it is not known here")
             assert await node.ask(lambda reply: OccurrenceAsked(Ref(999), reply)) is None
             assert world.log.said("request.refused")[0]["occurrence"] == 999
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from itinerary.core.recovery.rescue import FATES, Fate
+from itinerary.core.recovery.rescue import FATES, RescueOutcome
 from itinerary.executors.coroutines import CoroutineExecutor
-from itinerary.model.attempts import Assignment, Moved, Report
+from itinerary.model.attempts import Assignment, PodMoved, Report
 from itinerary.model.definition import Requirement, Unmet
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import OnOrphan, Overlap, Recovery, RecoveryPolicy, Retry
@@ -52,10 +52,10 @@ class Pods(CoroutineExecutor):
     def begin(self, assignments: Sequence[Assignment]) -> None:
         first = [one for one in assignments if one.key.number == 1 and one.key.place >= 0]
         super().begin([one for one in assignments if one not in first])
-        self.tell([Moved(one.key, OccurrenceState.CONTAINER_CREATING) for one in first])
+        self.notify([PodMoved(one.key, OccurrenceState.CONTAINER_CREATING) for one in first])
 
     async def open(self, report: Callable[[Sequence[Report]], None]) -> None:
-        self.tell = report
+        self.notify = report
         await super().open(report)
 
 
@@ -209,7 +209,7 @@ def test_what_becomes_of_each_state_when_its_node_dies(case: Case, away_for: flo
         assert f"{row.status} {len(attempts)}" == (case.leave if on_orphan is OnOrphan.LEAVE else case.rerun), row
         assert row.fence > found.fence, "it has changed hands"
         fate = FATES[case.state][on_orphan if case.in_flight else None]
-        if fate is Fate.RERUN and case.state is not S.ACTION_RUNNING:
+        if fate is RescueOutcome.RERUN and case.state is not S.ACTION_RUNNING:
             assert attempts[0].status is TaskState.FAILED
             assert attempts[0].error == "node a is gone"
         assert len(world.began) == len(set(world.began)) or case.state is S.QUEUED, "no attempt began twice"

@@ -8,14 +8,23 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from itinerary.model.heartbeat import Beat
+from itinerary.model.heartbeat import HeartbeatReply
 from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
-from itinerary.model.queries import ByRef, Details, Nodes, Standing
+from itinerary.model.queries import ByRefQuery, DetailsQuery, NodesQuery, StoreStatusQuery
 from itinerary.model.rows import AttemptRow, JobNumber, Key, NodeNumber, NodeRow, OccurrenceRow, Ref, TaskRow
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.writes import Claimed, Intervention, Refusal, Refused, Start, Started, Wanted, Written
+from itinerary.model.writes import (
+    Claimed,
+    ClaimRequest,
+    Refusal,
+    Refused,
+    Started,
+    StartRequest,
+    TakeoverWrite,
+    Written,
+)
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.rescuer import Rescuer
 from itinerary.schedules.durations import SECOND
@@ -29,8 +38,8 @@ def node(number: NodeNumber, counter: int, left_at: int | None = None) -> NodeRo
     return NodeRow(number, f"incarnation {number}", f"node {number}", "{}", 0, counter, 0, left_at)
 
 
-def beat(*nodes: NodeRow) -> Beat:
-    return Beat(0, 0, 0, nodes, ())
+def beat(*nodes: NodeRow) -> HeartbeatReply:
+    return HeartbeatReply(0, 0, 0, nodes, ())
 
 
 class Machine:
@@ -57,7 +66,7 @@ class Observer:
         """Whether the other one is dead, after an answer that shows its counter."""
         self.machine.seconds = at
         nodes = beat(node(ME, at), node(OTHER, counter, left_at))
-        return OTHER in self.rescuer.hear(nodes, was_out_of_touch=was_out_of_touch)
+        return OTHER in self.rescuer.handle(nodes, was_out_of_touch=was_out_of_touch)
 
 
 # -- who is dead -----------------------------------------------------------------------------------------------------
@@ -162,15 +171,15 @@ class Scene:
 
     async def claimed(self, owner: NodeNumber | None, *seconds: int) -> list[Claimed]:
         instants = [EPOCH + second * SECOND for second in seconds]
-        wanted = [Wanted(Key(instant, self.job, Kind.SCHEDULED), 1, instant) for instant in instants]
+        wanted = [ClaimRequest(Key(instant, self.job, Kind.SCHEDULED), 1, instant) for instant in instants]
         found = await self.world.store.claim(owner, None, wanted)
         assert isinstance(found, list)
         return found
 
     async def start(self, owner: NodeNumber, *claimed: Claimed) -> list[Started | Refused]:
-        revision = (await self.world.store.read(Standing())).revision
+        revision = (await self.world.store.read(StoreStatusQuery())).revision
         starts = [
-            Start(
+            StartRequest(
                 one.ref,
                 one.fence,
                 0,
@@ -188,13 +197,13 @@ class Scene:
         return await self.world.store.start(owner, revision, starts, 2 * SECOND)
 
     async def row(self, ref: Ref) -> OccurrenceRow:
-        return (await self.world.store.read(ByRef((ref,))))[ref]
+        return (await self.world.store.read(ByRefQuery((ref,))))[ref]
 
     async def watch(self, seconds: float) -> None:
         """Heartbeats of this node alone, for so long; the other one is silent."""
         until = self.world.loop.time() + seconds
         while self.world.loop.time() < until:
-            self.rescuer.hear(await self.world.store.beat(self.me))
+            self.rescuer.handle(await self.world.store.beat(self.me))
             await asyncio.sleep(1.0)
 
 
@@ -229,7 +238,7 @@ def test_what_a_dead_node_had_not_started_is_nobodys_and_what_it_ran_is_orphaned
                 "no on_complete hook was called: the definition of the job cannot be read"
             )
             assert row.ended_at is not None
-            (detail,) = await world.store.read(Details((running.ref,)))
+            (detail,) = await world.store.read(DetailsQuery((running.ref,)))
             assert [task.status for task in detail.tasks] == [TaskState.FAILED, TaskState.SKIPPED]
             assert [attempt.status for attempt in detail.attempts] == [TaskState.FAILED]
             free = await scene.row(unstarted.ref)
@@ -238,7 +247,7 @@ def test_what_a_dead_node_had_not_started_is_nobodys_and_what_it_ran_is_orphaned
             assert world.log.said("node.rescued") == [
                 {"node": "other", "released": 1, "going_on": 0, "adopted": 0, "rerun": 0, "orphaned": 1}
             ]
-            gone = {node.number: node.left_at for node in await world.store.read(Nodes())}
+            gone = {node.number: node.left_at for node in await world.store.read(NodesQuery())}
             assert gone[scene.other] is not None
             assert gone[scene.me] is None
 
@@ -329,7 +338,7 @@ def test_a_node_that_thaws_after_it_was_judged_to_be_dead_and_before_its_rescue_
                 answer = await real(work)
                 rows = answer if isinstance(answer, list) else []
                 if not has_thawed and any(isinstance(row, OccurrenceRow) and row.owner == scene.other for row in rows):
-                    has_thawed = scene.other in scene.rescuer.hear(await world.store.beat(scene.me))
+                    has_thawed = scene.other in scene.rescuer.handle(await world.store.beat(scene.me))
                     if has_thawed:
                         await world.store.beat(scene.other)
                 return answer
@@ -366,7 +375,7 @@ def test_what_another_has_rescued_and_a_third_taken_up_between_two_looks_is_left
                 rows = answer if isinstance(answer, list) else []
                 if not is_taken and any(isinstance(row, OccurrenceRow) and row.owner == scene.other for row in rows):
                     is_taken = True
-                    taking = Intervention(claimed.ref, claimed.fence, None, "it goes on there", owner=third)
+                    taking = TakeoverWrite(claimed.ref, claimed.fence, None, "it goes on there", owner=third)
                     (taken,) = await world.store.intervene(third, [taking])
                     assert isinstance(taken, Written)
                 return answer
@@ -402,7 +411,7 @@ def test_a_rescue_that_the_store_interrupts_is_begun_again_by_a_later_heartbeat(
         async with rescuing(world) as scene:
             (unstarted,) = await scene.claimed(scene.other, 60)
             await world.store.leave(scene.other)
-            scene.rescuer.hear(await world.store.beat(scene.me))
+            scene.rescuer.handle(await world.store.beat(scene.me))
             world.engine.is_down = True
             await asyncio.sleep(60.0)
             assert world.log.said("rescue.failed")
@@ -420,14 +429,14 @@ def test_who_seemed_dead_before_an_outage_and_is_well_after_it_keeps_its_work() 
             (running,) = await scene.claimed(scene.other, 0)
             await scene.start(scene.other, running)
             for _ in range(15):
-                scene.rescuer.hear(await world.store.beat(scene.me))
+                scene.rescuer.handle(await world.store.beat(scene.me))
                 await asyncio.sleep(1.0)
             beat = await world.store.beat(scene.me)
             world.engine.is_down = True
-            assert scene.other in scene.rescuer.hear(beat)
+            assert scene.other in scene.rescuer.handle(beat)
             await asyncio.sleep(60.0)
             world.engine.is_down = False
-            scene.rescuer.hear(await world.store.beat(scene.me), was_out_of_touch=True)
+            scene.rescuer.handle(await world.store.beat(scene.me), was_out_of_touch=True)
             await asyncio.sleep(1.0)
             await world.store.beat(scene.other)
             await scene.watch(10.0)

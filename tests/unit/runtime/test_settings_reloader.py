@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from itinerary.core.loop.messages import Heartbeats, JobChanged, Message
 from itinerary.errors import ConfigError
-from itinerary.jobs.declaration import Rules
+from itinerary.jobs.declaration import DeclarationContext
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Overlap, UpdatePolicy
-from itinerary.model.queries import Statistics
-from itinerary.model.settings import LIVE, Reread, Settings, reread_settings
+from itinerary.model.queries import StatisticsQuery
+from itinerary.model.settings import LIVE, ReloadResult, Settings, reread_settings
 from itinerary.model.states import OccurrenceState
-from itinerary.operations.job_updates import Change
-from itinerary.operations.node_client import Desk
+from itinerary.operations.job_updates import DefinitionChange
+from itinerary.operations.node_client import NodeClient
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.node import Node
 from itinerary.schedules import every
@@ -39,7 +39,7 @@ class Changing:
         self.needs_apply: tuple[str, ...] = ()
         self.node: Node = world.node(reread=self._reread, **settings)
 
-    def _reread(self) -> Reread:
+    def _reread(self) -> ReloadResult:
         if self.error is not None:
             raise self.error
         return replace(reread_settings(self.node.settings, self.wanted), needs_apply=self.needs_apply)
@@ -233,10 +233,10 @@ async def _statistics_are_written_with(world: World, **setting: int) -> None:
         number = scene.node.number
         assert number is not None
         await world.sleep_until(20.0)
-        assert await world.store.read(Statistics(number)) == []
+        assert await world.store.read(StatisticsQuery(number)) == []
         await scene.change(**setting)
         await asyncio.sleep(5.0)
-        assert len(await world.store.read(Statistics(number))) >= 20
+        assert len(await world.store.read(StatisticsQuery(number))) >= 20
 
 
 async def stats_flush_threshold(world: World) -> None:
@@ -250,8 +250,8 @@ async def stats_flush_interval(world: World) -> None:
 async def update_policy(world: World) -> None:
     await world.register("job", world.task())
     async with changing(world) as scene:
-        desk = Desk(world.store, scene.node, "anna", Rules(world.registry, NOTHING, {}))
-        change = Change(schedule=every("10m"))
+        desk = NodeClient(world.store, scene.node, "anna", DeclarationContext(world.registry, NOTHING, {}))
+        change = DefinitionChange(schedule=every("10m"))
         assert (await desk.updates.update("job", change, is_plan=True)).policy is UpdatePolicy.IMMEDIATE
         await scene.change(update_policy=UpdatePolicy.GRACEFUL)
         assert (await desk.updates.update("job", change, is_plan=True)).policy is UpdatePolicy.GRACEFUL

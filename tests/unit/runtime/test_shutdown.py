@@ -12,9 +12,9 @@ from itinerary.core.loop.messages import StatisticsAsked
 from itinerary.core.loop.replies import LoopStatistics
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import OnShutdown, Overlap, Retry
-from itinerary.model.queries import Nodes, Statistics
+from itinerary.model.queries import NodesQuery, StatisticsQuery
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.runtime.node import Ended
+from itinerary.runtime.node import NodeResult
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from tests.unit.runtime.world import EPOCH, Queueing, World, played
@@ -30,9 +30,9 @@ def test_with_nothing_to_do_it_ends_at_once_and_says_that_it_leaves() -> None:
         async with world.running(node) as run:
             await world.sleep_until(10.3)
             node.shut_down("SIGTERM")
-            assert await run == Ended(0, None)
+            assert await run == NodeResult(0, None)
             assert world.loop.time() < 11.4
-        (row,) = await world.store.read(Nodes())
+        (row,) = await world.store.read(NodesQuery())
         assert row.left_at is not None
         assert world.log.said("node.shutting_down") == [{"why": "SIGTERM", "running": 0}]
         assert world.log.said("node.ended") == [{"node": "a", "unfinished": 0}]
@@ -87,7 +87,7 @@ def test_what_could_not_be_given_back_at_once_is_given_back_before_it_leaves() -
             node.shut_down()
             await asyncio.sleep(2.0)
             world.engine.is_down = False
-            assert await run == Ended(0, None)
+            assert await run == NodeResult(0, None)
         (row,) = await world.rows("tick")
         assert (row.status, row.owner) == (OccurrenceState.PRERUN, None)
 
@@ -102,7 +102,7 @@ def test_what_is_cancelled_has_the_reason_and_its_end_is_written_before_the_node
         async with world.running(node) as run:
             await world.sleep_until(10.0)
             node.shut_down()
-            assert await run == Ended(0, None)
+            assert await run == NodeResult(0, None)
             assert world.loop.time() < 12.0
         (row,) = await world.rows("long")
         assert (row.status, row.reason) == (OccurrenceState.CANCELLED, "node a was shut down")
@@ -133,7 +133,7 @@ def test_one_that_ignores_its_cancellation_is_given_up_after_the_kill_grace_and_
             node.shut_down()
             await world.sleep_until(13.5)
             assert not run.done()
-            assert await run == Ended(0, None)
+            assert await run == NodeResult(0, None)
             assert world.loop.time() < 17.0
         (row,) = await world.rows("deaf")
         assert row.status is OccurrenceState.CANCELLED
@@ -159,12 +159,12 @@ def test_what_has_not_ended_after_the_grace_period_is_counted_and_left_to_others
         async with world.running(node) as run:
             await world.sleep_until(5.0)
             node.shut_down()
-            assert await run == Ended(1, None)
+            assert await run == NodeResult(1, None)
             assert 10.0 <= world.loop.time() < 13.0
         (row,) = await world.rows("stubborn")
         assert row.status is OccurrenceState.TERMINATING
         assert row.owner == node.number
-        (gone,) = await world.store.read(Nodes())
+        (gone,) = await world.store.read(NodesQuery())
         assert gone.left_at is not None, "so others rescue it at once"
         await asyncio.sleep(30.0)
 
@@ -188,7 +188,7 @@ def test_nothing_new_is_begun_while_it_ends() -> None:
             await world.sleep_until(20.5)
             node.shut_down()
             before = len(world.began)
-            assert await run == Ended(0, None)
+            assert await run == NodeResult(0, None)
             assert world.loop.time() > 28.0
             assert len(world.began) == before
         for row in await world.rows("tick"):
@@ -222,8 +222,8 @@ def test_statistics_are_flushed_at_the_end() -> None:
         async with world.running(node):
             await world.sleep_until(60.0)
             assert node.number is not None
-            assert await world.store.read(Statistics(node.number)) == []
-        assert len(await world.store.read(Statistics(node.number))) >= 58
+            assert await world.store.read(StatisticsQuery(node.number)) == []
+        assert len(await world.store.read(StatisticsQuery(node.number))) >= 58
         assert node.backlog == (0, 0)
 
     played(story)
@@ -250,7 +250,7 @@ def test_asked_a_second_time_it_ends_at_once_and_leaves_everything_as_it_lies() 
             assert world.loop.time() < 12.5
         (row,) = await world.rows("long")
         assert row.status in (OccurrenceState.RUNNING, OccurrenceState.TERMINATING)
-        (gone,) = await world.store.read(Nodes())
+        (gone,) = await world.store.read(NodesQuery())
         assert gone.left_at is None
 
     played(story)
@@ -285,7 +285,7 @@ def test_one_that_is_shut_down_before_it_runs_ends_as_soon_as_it_does() -> None:
         await node.start()
         node.shut_down()
         await asyncio.sleep(0)
-        assert await node.run() == Ended(0, None)
+        assert await node.run() == NodeResult(0, None)
         assert world.began == []
 
     played(story)
@@ -324,7 +324,7 @@ def test_what_could_not_be_written_at_first_is_written_when_the_store_is_back_in
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(run), 0.1)
             world.engine.is_down = False
-            assert await run == Ended(0, None)
+            assert await run == NodeResult(0, None)
         (row,) = await world.rows("long")
         assert row.status is OccurrenceState.CANCELLED
 
@@ -364,7 +364,7 @@ def test_what_runs_finishes_by_default_and_the_node_waits_for_it() -> None:
         async with world.running(node) as run:
             await world.sleep_until(10.0)
             node.shut_down()
-            assert await run == Ended(0, None)
+            assert await run == NodeResult(0, None)
             assert 50.0 <= world.loop.time() < 53.0
         (row,) = await world.rows("long")
         assert row.status is OccurrenceState.COMPLETED
@@ -390,7 +390,7 @@ def test_what_does_not_finish_in_time_is_cancelled_and_its_end_is_written_even_i
         async with world.running(node) as run:
             await world.sleep_until(10.0)
             node.shut_down()
-            assert await run == Ended(0, None)
+            assert await run == NodeResult(0, None)
             assert 40.0 <= world.loop.time() < 43.0
         (row,) = await world.rows("deaf")
         assert (row.status, row.reason) == (OccurrenceState.CANCELLED, "node a was shut down")
@@ -420,7 +420,7 @@ def test_what_is_to_run_again_is_run_by_another_node_within_two_seconds_while_th
                 await asyncio.sleep(3.0)
                 (row,) = await world.rows("again")
                 assert row.status is OccurrenceState.COMPLETED
-                assert await run == Ended(0, None)
+                assert await run == NodeResult(0, None)
         assert [one.status for one in (await world.detail(row)).attempts] == [TaskState.CANCELLED, TaskState.SUCCESS]
 
     played(story)
@@ -507,7 +507,7 @@ def test_a_run_whose_function_was_not_called_is_run_by_another_node(policy: OnSh
                 first.shut_down()
                 await world.until(lambda: world.began == ["tick 2"])
                 await asyncio.sleep(3.0)
-                assert await run == Ended(0, None)
+                assert await run == NodeResult(0, None)
         (row,) = await world.rows("tick")
         assert row.status is OccurrenceState.COMPLETED
         attempts = (await world.detail(row)).attempts

@@ -14,8 +14,8 @@ from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap, Recovery, RecoveryPolicy
 from itinerary.model.rows import Key, NodeNumber
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Change, Refused, Wanted, Written
-from itinerary.runtime.node import Ended
+from itinerary.model.writes import ClaimRequest, OwnerWrite, Refused, Written
+from itinerary.runtime.node import NodeResult
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from tests.unit.runtime.world import EPOCH, World, played
@@ -229,7 +229,7 @@ def test_over_the_bound_for_a_minute_it_stops_with_an_error_that_says_why() -> N
             world.engine.is_down = True
             ended = await run
             world.engine.is_down = False
-            assert ended == Ended(
+            assert ended == NodeResult(
                 60,
                 "60 updates could not be written for 60 s, and 50 are allowed (max_buffered_updates); "
                 "is the store reachable?",
@@ -255,7 +255,7 @@ def test_over_the_bound_nothing_is_begun_though_it_is_due() -> None:
             real = node._syncer._store.write
             is_back = asyncio.Event()
 
-            async def write(owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
+            async def write(owner: NodeNumber, changes: Sequence[OwnerWrite]) -> list[Written | Refused]:
                 await is_back.wait()
                 return await real(owner, changes)
 
@@ -288,7 +288,7 @@ def test_a_node_starts_what_an_earlier_try_claimed_for_it_without_its_hearing_of
             await world.sleep_until(60.0)
             instant = EPOCH + 60 * SECOND
             assert node.number is not None
-            await world.store.claim(node.number, None, [Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant)])
+            await world.store.claim(node.number, None, [ClaimRequest(Key(instant, job, Kind.SCHEDULED), 1, instant)])
             await world.until(lambda: world.began.count("tick 1") == 2)
             (_, unheard) = await world.due("tick")
             assert (unheard.instant, unheard.owner, unheard.fence) == (instant, node.number, 1)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from itinerary.model.queries import Nodes
+from itinerary.model.queries import NodesQuery
 from itinerary.runtime.store_outages import StoreAbsence, StoreAbsences
 from itinerary.schedules.durations import SECOND
 from tests.unit.runtime.world import EPOCH, World, played
@@ -21,7 +21,7 @@ def test_a_node_tells_from_when_to_when_its_store_did_not_answer() -> None:
             await world.sleep_until(90.5)
             world.engine.is_down = False
             await world.sleep_until(110)
-            (node,) = await world.store.read(Nodes())
+            (node,) = await world.store.read(NodesQuery())
         about = json.loads(node.about)
         (absence,) = about["store_absences"]["last"]
         since, until = (absence["since"] - EPOCH) / SECOND, (absence["until"] - EPOCH) / SECOND
@@ -41,7 +41,7 @@ def test_a_heartbeat_that_hung_and_was_answered_late_is_an_absence_of_the_store(
             await world.sleep_until(36.5)
             world.engine.takes = 0.0
             await world.sleep_until(60)
-            (node,) = await world.store.read(Nodes())
+            (node,) = await world.store.read(NodesQuery())
         (absence,) = json.loads(node.about)["store_absences"]["last"]
         since, until = (absence["since"] - EPOCH) / SECOND, (absence["until"] - EPOCH) / SECOND
         assert 30.5 <= since <= 36.5

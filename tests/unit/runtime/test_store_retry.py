@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from itinerary.errors import SchemaError, StoreError, StoreFull, StoreUnavailable, Unwritable
-from itinerary.runtime.store_retry import Patience
+from itinerary.errors import SchemaError, StoreError, StoreFull, StoreUnavailable, UnwritableError
+from itinerary.runtime.store_retry import StoreRetry
 from itinerary.schedules.durations import SECOND
 from tests.unit.runtime.world import World, played
 
@@ -31,7 +31,7 @@ class Failing:
 @pytest.mark.spec("N5")
 def test_it_asks_again_after_longer_and_longer_waits_and_says_so_once_at_each_end() -> None:
     async def story(world: World) -> None:
-        patience = Patience("syncer", world.log)
+        patience = StoreRetry("syncer", world.log)
         call = Failing(world, *([StoreUnavailable("away")] * 8))
         assert await patience.ask(call, "write") == "answer"
         waits = [round(b - a, 6) for a, b in zip(call.asked_at, call.asked_at[1:], strict=False)]
@@ -49,7 +49,7 @@ def test_it_asks_again_after_longer_and_longer_waits_and_says_so_once_at_each_en
 def test_it_waits_no_longer_than_it_was_told() -> None:
     async def story(world: World) -> None:
         call = Failing(world, *([StoreUnavailable("away")] * 4))
-        await Patience("syncer", world.log, longest_wait=300_000).ask(call, "write")
+        await StoreRetry("syncer", world.log, longest_wait=300_000).ask(call, "write")
         waits = [round(b - a, 6) for a, b in zip(call.asked_at, call.asked_at[1:], strict=False)]
         assert waits == [0.1, 0.2, 0.3, 0.3]
 
@@ -59,7 +59,7 @@ def test_it_waits_no_longer_than_it_was_told() -> None:
 @pytest.mark.spec("N5")
 def test_a_store_without_room_is_waited_for_and_what_no_waiting_mends_is_raised_at_once() -> None:
     async def story(world: World) -> None:
-        patience = Patience("syncer", world.log)
+        patience = StoreRetry("syncer", world.log)
         assert await patience.ask(Failing(world, StoreFull("no room")), "write") == "answer"
         call = Failing(world, StoreError("broken"))
         with pytest.raises(StoreError, match="broken"):
@@ -76,11 +76,11 @@ def test_of_a_batch_that_cannot_be_written_only_the_one_is_refused_that_is_to_bl
     async def write(some: Sequence[int]) -> list[str]:
         calls.append(some)
         if 13 in some:
-            raise Unwritable("unlucky")
+            raise UnwritableError("unlucky")
         return [f"wrote {number}" for number in some]
 
     async def story(world: World) -> None:
-        patience = Patience("syncer", world.log)
+        patience = StoreRetry("syncer", world.log)
         answers = await patience.ask_each(
             write, list(range(100)), "write", lambda number, error: f"refused {number}: {error}"
         )
@@ -97,7 +97,7 @@ def test_a_schema_that_has_moved_on_is_nobodys_fault_in_the_batch_and_ends_it() 
 
     async def story(world: World) -> None:
         with pytest.raises(SchemaError):
-            await Patience("syncer", world.log).ask_each(write, [1, 2], "write", lambda *_: "refused")
+            await StoreRetry("syncer", world.log).ask_each(write, [1, 2], "write", lambda *_: "refused")
 
     played(story)
 
@@ -105,7 +105,7 @@ def test_a_schema_that_has_moved_on_is_nobodys_fault_in_the_batch_and_ends_it() 
 @pytest.mark.spec("N5", "silent")
 def test_a_call_that_takes_longer_than_a_heartbeat_is_logged_while_it_waits_and_counts_as_a_failure() -> None:
     async def story(world: World) -> None:
-        patience = Patience("watcher", world.log, longest_wait=5 * SECOND)
+        patience = StoreRetry("watcher", world.log, longest_wait=5 * SECOND)
 
         async def hang() -> str:
             await asyncio.sleep(4.9)
@@ -130,7 +130,7 @@ def test_a_call_that_takes_longer_than_a_heartbeat_is_logged_while_it_waits_and_
 @pytest.mark.spec("N5", "silent")
 def test_a_call_that_hangs_and_fails_says_both() -> None:
     async def story(world: World) -> None:
-        patience = Patience("syncer", world.log, longest_wait=5 * SECOND)
+        patience = StoreRetry("syncer", world.log, longest_wait=5 * SECOND)
         errors = [StoreUnavailable("no answer")]
 
         async def hang() -> str:

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import StoreError
 from itinerary.model import RecoveryPolicy
 from itinerary.model.occurrence import Kind
 from itinerary.model.overrides import Overrides
-from itinerary.model.queries import Answer, Query, Standing
+from itinerary.model.queries import Answer, Query, StoreStatusQuery
 from itinerary.model.rows import JobNumber, Key, NodeNumber
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan, SweepStep
-from itinerary.model.writes import Refusal, Wanted
+from itinerary.model.writes import ClaimRequest, Refusal
 from itinerary.runtime.clock import StoreClock
 from itinerary.runtime.inbox import Inbox
 from itinerary.runtime.index_builder import IndexBuilder
@@ -39,7 +39,7 @@ class Scene:
         settings, inbox = Settings(), Inbox(1_000, SECOND, world.log)
         store = world.store if store is None else store
         self.builder = builder = IndexBuilder(
-            store, settings, self.clock, inbox, PlanBook(Timeline()), elsewhere=here, log=world.log
+            store, settings, self.clock, inbox, PlanCache(Timeline()), elsewhere=here, log=world.log
         )
         self.sweeper = Sweeper(store, node, settings, self.clock, builder, elsewhere=here, log=world.log)
 
@@ -63,7 +63,7 @@ def test_what_was_due_and_has_no_row_gets_one_up_to_a_moment_ago() -> None:
         await Scene(world, me).sweeper.sweep()
         assert await seconds(world, "tick") == [0, 60, 120, 180, 240], "of the last two seconds nothing is decided yet"
         assert {row.owner for row in await world.rows("tick")} == {None}
-        status = await world.store.read(Standing())
+        status = await world.store.read(StoreStatusQuery())
         assert status.watermark == EPOCH + 299 * SECOND
         (line,) = world.log.said("sweep.made_rows")
         assert line["count"] == 5
@@ -148,7 +148,7 @@ def test_when_the_timeline_moves_on_in_the_middle_the_plan_is_worked_off_by_the_
         await scene.sweeper.sweep()
         assert store.refused == 1
         assert await seconds(world, "tick") == [0, 60, 120, 180, 240]
-        assert (await world.store.read(Standing())).watermark == EPOCH + 299 * SECOND
+        assert (await world.store.read(StoreStatusQuery())).watermark == EPOCH + 299 * SECOND
 
     played(story)
 
@@ -170,7 +170,7 @@ def test_a_plan_is_left_to_its_owner_until_that_is_dead_and_then_finished_with_i
         swept = [(line["window_end"] - EPOCH, line["count"]) for line in world.log.said("sweep.made_rows")]
         assert swept == [(200 * SECOND, 4), (299 * SECOND, 1)]
         assert await seconds(world, "tick") == [0, 60, 120, 180, 240]
-        assert (await world.store.read(Standing())).watermark == EPOCH + 299 * SECOND
+        assert (await world.store.read(StoreStatusQuery())).watermark == EPOCH + 299 * SECOND
 
     played(story)
 
@@ -221,7 +221,7 @@ def test_the_watermark_never_passes_the_stores_time_whatever_the_node_believes()
         await world.sleep_until(100.0)
         world.store_ahead = -60 * SECOND
         await scene.sweeper.sweep()
-        assert (await world.store.read(Standing())).watermark == EPOCH + 40 * SECOND
+        assert (await world.store.read(StoreStatusQuery())).watermark == EPOCH + 40 * SECOND
 
     played(story)
 
@@ -299,10 +299,10 @@ def test_a_live_sweep_reads_no_more_than_it_takes_to_see_that_nothing_is_missing
         await swept_at(115.0)
         instant = EPOCH + 120 * SECOND
         other, revision = await node(world, "other"), scene.builder.timeline.revision
-        await world.store.claim(other, revision, [Wanted(Key(instant, JobNumber(1), Kind.SCHEDULED), 1, instant)])
+        await world.store.claim(other, revision, [ClaimRequest(Key(instant, JobNumber(1), Kind.SCHEDULED), 1, instant)])
         assert await swept_at(125.0) == ["Decided"], "what was expected has its row"
         assert await seconds(world, "tick") == [0, 60, 120]
-        assert (await world.store.read(Standing())).watermark == EPOCH + 123 * SECOND
+        assert (await world.store.read(StoreStatusQuery())).watermark == EPOCH + 123 * SECOND
 
     played(story)
 
@@ -316,7 +316,7 @@ def test_of_several_nodes_whoever_sees_that_nobody_has_swept_just_now_does_it() 
         task = asyncio.create_task(scene.sweeper.run())
         await world.sleep_until(31.0)
         assert await seconds(world, "tick") == [], "nobody has looked"
-        status = await world.store.read(Standing())
+        status = await world.store.read(StoreStatusQuery())
         scene.sweeper.look(status.now, status.now - 3 * SECOND + 1)
         await asyncio.sleep(0.5)
         assert await seconds(world, "tick") == [], "somebody has swept less than a second before what may be decided"

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from itinerary.core.loop.messages import WritesAnswered
-from itinerary.errors import StoreError, Unwritable
-from itinerary.model.queries import Statistics
+from itinerary.errors import StoreError, UnwritableError
+from itinerary.model.queries import StatisticsQuery
 from itinerary.model.rows import NodeNumber, Ref, StatisticsRow
 from itinerary.model.settings import Settings
-from itinerary.model.writes import Change, Refusal, Refused, Written
+from itinerary.model.writes import OwnerWrite, Refusal, Refused, Written
 from itinerary.runtime.inbox import Inbox
-from itinerary.runtime.store_retry import Patience
+from itinerary.runtime.store_retry import StoreRetry
 from itinerary.runtime.syncer import STATISTICS_MAX, Syncer
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.store import EngineStore
@@ -24,11 +24,11 @@ from tests.unit.runtime.world import World, played
 ME = NodeNumber(1)
 
 
-def change(sequence: int, ref: int = 1) -> Change:
-    return Change(Ref(ref), 1, sequence)
+def change(sequence: int, ref: int = 1) -> OwnerWrite:
+    return OwnerWrite(Ref(ref), 1, sequence)
 
 
-def changes(*sequences: int) -> list[Change]:
+def changes(*sequences: int) -> list[OwnerWrite]:
     return [change(sequence) for sequence in sequences]
 
 
@@ -51,9 +51,9 @@ class Book(EngineStore):
         """All of it, in order."""
         return [sequence for _, sequences in self.batches for sequence in sequences]
 
-    async def write(self, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
+    async def write(self, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> list[Written | Refused]:
         if self.broken in [change.sequence for change in changes]:
-            raise Unwritable("it cannot be written")
+            raise UnwritableError("it cannot be written")
         answers = await super().write(owner, changes)
         self.batches.append((round(self._world.loop.time(), 3), [change.sequence for change in changes]))
         return answers
@@ -282,7 +282,7 @@ def test_statistics_beyond_their_bound_are_dropped_and_counted_and_that_is_said_
             world.engine.is_down = False
             await asyncio.sleep(10.0)
             assert scene.syncer.unwritten_statistics == 0
-            assert len(await scene.store.read(Statistics(ME))) == STATISTICS_MAX
+            assert len(await scene.store.read(StatisticsQuery(ME))) == STATISTICS_MAX
 
     played(story)
 
@@ -314,8 +314,8 @@ def test_what_is_left_of_statistics_is_stored_at_the_end_once_even_if_it_was_on_
             await asyncio.sleep(1.0)  # 30 are on their way, or stored, and that is not answered
         world.engine.takes = world.engine.answers_after = 0.0
         assert scene.syncer.unwritten_statistics == 35
-        await scene.syncer.flush(Patience("leaving", world.log))
+        await scene.syncer.flush(StoreRetry("leaving", world.log))
         assert scene.syncer.unwritten_statistics == 0
-        assert len(await scene.store.read(Statistics(ME))) == 35
+        assert len(await scene.store.read(StatisticsQuery(ME))) == 35
 
     played(story)

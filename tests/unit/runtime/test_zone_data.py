@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from itinerary.audit import Audited, audit_window
+from itinerary.audit import AuditResult, audit_window
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap, Recovery, RecoveryPolicy
-from itinerary.model.queries import Entries, Standing
+from itinerary.model.queries import EntriesQuery, StoreStatusQuery
 from itinerary.model.rows import EntryKind, EntryRow
 from itinerary.model.states import OccurrenceState
 from itinerary.runtime.node import Node
@@ -68,16 +68,16 @@ class Fleet:
 
     async def entered(self) -> list[EntryRow]:
         """The zone data in the store."""
-        entries = await EngineStore(self.world.engine.engine).read(Entries(0))
+        entries = await EngineStore(self.world.engine.engine).read(EntriesQuery(0))
         return [entry for entry in entries if entry.kind is EntryKind.ZONE]
 
     async def changes(self) -> list[float]:
         """When zone data took the place of other zone data: seconds since the beginning."""
         return [(entry.effective_from - EPOCH) / SECOND for entry in (await self.entered())[1:]]
 
-    async def audited(self) -> Audited:
+    async def audited(self) -> AuditResult:
         store = EngineStore(self.world.engine.engine)
-        return await audit_window(store, None, (await store.read(Standing())).watermark)
+        return await audit_window(store, None, (await store.read(StoreStatusQuery())).watermark)
 
 
 def instants(schedule: Schedule, spans: Sequence[tuple[float, float, ZoneData]]) -> list[int]:
@@ -205,10 +205,12 @@ def test_a_node_that_starts_enters_the_zones_of_stored_jobs_and_no_others() -> N
                 await world.sleep_until(world.loop.time() + 5.0)
         (entry,) = await fleet.entered()
         assert (entry.subject, entry.job) == (BERLIN, 0)
-        revision = (await world.store.read(Standing())).revision
+        revision = (await world.store.read(StoreStatusQuery())).revision
         async with fleet.running("a", ZoneData("2026b", packaged_zone)):
             await world.sleep_until(world.loop.time() + 5.0)
-        assert (await world.store.read(Standing())).revision == revision, "newer, and the same: nothing is entered"
+        assert (await world.store.read(StoreStatusQuery())).revision == revision, (
+            "newer, and the same: nothing is entered"
+        )
 
     played(story)
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 
-from itinerary.core.loop.events import News
+from itinerary.core.loop.events import SchedulerEvent
 from itinerary.errors import StoreError, StoreUnavailable
 from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.executors.registry import Registry
@@ -23,12 +23,12 @@ from itinerary.model.definition import Definition
 from itinerary.model.ids import job_id, task_id
 from itinerary.model.job import Task
 from itinerary.model.overrides import NOTHING, Overrides
-from itinerary.model.queries import Active, Details, History, JobsByName
+from itinerary.model.queries import ActiveQuery, DetailsQuery, HistoryQuery, JobsByNameQuery
 from itinerary.model.rows import EntryKind, JobNumber, OccurrenceRow
-from itinerary.model.settings import Reread, Settings
-from itinerary.model.timeline import Entered, NewEntry
+from itinerary.model.settings import ReloadResult, Settings
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.ports import Executor
-from itinerary.runtime.node import Ended, Node
+from itinerary.runtime.node import Node, NodeResult
 from itinerary.schedules import ZoneData, every
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.loop import VirtualLoop
@@ -184,7 +184,7 @@ class World:
 
     async def enter(self, name: str, body: str, from_version: int = 0, effective_from: int | None = None) -> JobNumber:
         """A version of a job, whatever it says."""
-        entry = NewEntry(
+        entry = TimelineEntryRequest(
             job=name,
             kind=EntryKind.VERSION,
             request=f"{name}, made from {from_version}",
@@ -194,7 +194,7 @@ class World:
             body=body,
         )
         (entered,) = await self.store.amend([entry])
-        assert isinstance(entered, Entered)
+        assert isinstance(entered, EntryAccepted)
         return entered.job
 
     def task(self, takes: float = 0.0) -> Callable[[Any], Awaitable[None]]:
@@ -213,10 +213,10 @@ class World:
         name: str = "a",
         executor: Executor | None = None,
         knows: Callable[[Definition], bool] = lambda _: True,
-        reread: Callable[[], Reread] | None = None,
+        reread: Callable[[], ReloadResult] | None = None,
         awake: Callable[[], int] | None = None,
         zone_data: ZoneData | None = None,
-        observer: Callable[[Sequence[News]], None] = lambda _: None,
+        observer: Callable[[Sequence[SchedulerEvent]], None] = lambda _: None,
         **settings: Any,
     ) -> Node:
         """A node that has not been started."""
@@ -237,7 +237,7 @@ class World:
         )
 
     @asynccontextmanager
-    async def running(self, node: Node) -> AsyncIterator[asyncio.Task[Ended]]:
+    async def running(self, node: Node) -> AsyncIterator[asyncio.Task[NodeResult]]:
         """A node that runs; afterwards it is shut down, unless it has ended by then, and must end."""
         await node.start()
         task = self.loop.create_task(node.run(), name=f"node {node.name}")
@@ -267,9 +267,9 @@ class World:
     async def rows(self, name: str) -> list[OccurrenceRow]:
         """All occurrences of a job, by instant, read past whatever is rough."""
         store = EngineStore(self.engine.engine)
-        job = (await store.read(JobsByName((name,))))[name].number
-        ended = (await store.read(History(job))).rows
-        return sorted([*ended, *await store.read(Active(job))], key=lambda row: row.key)
+        job = (await store.read(JobsByNameQuery((name,))))[name].number
+        ended = (await store.read(HistoryQuery(job))).rows
+        return sorted([*ended, *await store.read(ActiveQuery(job))], key=lambda row: row.key)
 
     async def due(self, name: str) -> list[OccurrenceRow]:
         """Those of them whose time has come; what is claimed ahead is left out."""
@@ -277,7 +277,7 @@ class World:
 
     async def detail(self, row: OccurrenceRow) -> Any:
         """Everything about one."""
-        (detail,) = await EngineStore(self.engine.engine).read(Details((row.ref,)))
+        (detail,) = await EngineStore(self.engine.engine).read(DetailsQuery((row.ref,)))
         return detail
 
 

@@ -14,15 +14,15 @@ from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, EntryKind, JobNumber, Key, NodeNumber, Ref, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.writes import Change, Claimed, Start, Started, Step, Wanted, Written
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.model.writes import Claimed, ClaimRequest, OwnerWrite, Started, StartRequest, Step, Written
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.checker import RunChecks, Snapshot, check_settled, check_store
 from itinerary.simulate.commit_checker import Witness
 from itinerary.simulate.interference import Disturbances
 from itinerary.simulate.processes import Process
-from itinerary.simulate.runs import Ending, Run, RunLog
+from itinerary.simulate.runs import SimulatedEnd, SimulatedRun, SimulatedRunLog
 from itinerary.simulate.tasks import result_of
 from itinerary.simulate.violations import Violations
 from itinerary.stores.engine import T, Work
@@ -80,13 +80,15 @@ class Book:
         self.process = Process("a", 1)
         self.store = EngineStore(Hand(self.backend, self.process))
         now(self.store.open())
-        self.log = RunLog()
+        self.log = SimulatedRunLog()
         self.disturbances = Disturbances()
         self.overrides = Overrides(overlap=overlap, **overrides)
         body = to_json(Definition(schedule={"every": "1m"}, overrides=self.overrides)).decode()
-        entry = NewEntry(job="backup", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body=body)
+        entry = TimelineEntryRequest(
+            job="backup", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body=body
+        )
         (entered,) = now(self.store.amend([entry]))
-        assert isinstance(entered, Entered)
+        assert isinstance(entered, EntryAccepted)
         self.job: JobNumber = entered.job
         self.revision = entered.revision
         self.node: NodeNumber = now(self.store.join("a/1", "a", "{}"))
@@ -95,14 +97,14 @@ class Book:
 
     def claim(self, minute: int) -> Claimed:
         instant = NOON + minute * MINUTE
-        wanted = Wanted(Key(instant, self.job, Kind.SCHEDULED), 1, instant)
+        wanted = ClaimRequest(Key(instant, self.job, Kind.SCHEDULED), 1, instant)
         claims = now(self.store.claim(self.node, self.revision, [wanted]))
         assert isinstance(claims, list)
         return claims[0]
 
     def start(self, claimed: Claimed) -> Any:
         config = to_json(freeze(self.overrides, {})).decode()
-        request = Start(
+        request = StartRequest(
             claimed.ref,
             None,
             claimed.adjustments,
@@ -119,7 +121,7 @@ class Book:
         key = AttemptKey(started.ref, 0, 1)
         status = TaskState.SUCCESS if to is OccurrenceState.COMPLETED else TaskState.FAILED
         result = result_of(key) if to is OccurrenceState.COMPLETED else None
-        change = Change(
+        change = OwnerWrite(
             started.ref,
             started.fence,
             started.sequence + 1,
@@ -132,17 +134,17 @@ class Book:
 
     # -- and what really happens -------------------------------------------------------------------------------------
 
-    def runs(self, ref: Ref, place: int = 0, number: int = 1) -> Run:
+    def runs(self, ref: Ref, place: int = 0, number: int = 1) -> SimulatedRun:
         """A task begins, now."""
         row = self.backend.rows(OCCURRENCES)[ref,]
-        run = Run(AttemptKey(ref, place, number), "backup", "main", row.key, self.process, self.clock())
+        run = SimulatedRun(AttemptKey(ref, place, number), "backup", "main", row.key, self.process, self.clock())
         self.log.begin(run)
         return run
 
-    def over(self, run: Run, ending: Ending = Ending.SUCCEEDED) -> None:
+    def over(self, run: SimulatedRun, ending: SimulatedEnd = SimulatedEnd.SUCCEEDED) -> None:
         self.log.end(run, self.clock(), ending)
 
-    def minute(self, number: int, *, lasts: int = 10) -> Run:
+    def minute(self, number: int, *, lasts: int = 10) -> SimulatedRun:
         """An occurrence from its claim to its end, with one task that succeeds."""
         claimed = self.claim(number)
         self.clock.now = NOON + number * MINUTE + 1

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from itinerary.simulate.backend import Backend
-from itinerary.simulate.call_faults import CALM, Fate, Fates, Fortune, Weather
-from itinerary.simulate.clock import StoreClock
-from itinerary.simulate.history import History
+from itinerary.simulate.call_faults import CALM, CallFate, CallFates, Fortune, Weather
+from itinerary.simulate.clock import SimulatedStoreClock
+from itinerary.simulate.history import EventHistory
 from itinerary.simulate.interference import Disturbances
 from itinerary.simulate.loop import VirtualLoop
 from itinerary.simulate.processes import Process, in_process
@@ -22,16 +22,16 @@ EPOCH = 1_774_699_200_000_000
 T = TypeVar("T")
 
 
-class Fixed(Fates):
+class Fixed(CallFates):
     """Fates that a test has chosen: one after the other, then fine weather."""
 
-    def __init__(self, *fates: Fate, commits_after_crash: bool = True) -> None:
+    def __init__(self, *fates: CallFate, commits_after_crash: bool = True) -> None:
         super().__init__(CALM, dice_for(1, "scene"))
         self._fates = list(fates)
         self._commits = commits_after_crash
 
-    def throw(self) -> Fate:
-        return self._fates.pop(0) if self._fates else Fate(Fortune.FINE, 0.001, 0.001)
+    def throw(self) -> CallFate:
+        return self._fates.pop(0) if self._fates else CallFate(Fortune.FINE, 0.001, 0.001)
 
     def still_commits(self) -> bool:
         return self._commits
@@ -40,15 +40,15 @@ class Fixed(Fates):
 class Scene:
     """Everything that a part may need."""
 
-    def __init__(self, loop: VirtualLoop, fates: Fates | None = None) -> None:
+    def __init__(self, loop: VirtualLoop, fates: CallFates | None = None) -> None:
         self.loop = loop
-        self.clock = StoreClock(loop.time, EPOCH)
+        self.clock = SimulatedStoreClock(loop.time, EPOCH)
         self.backend = Backend(self.clock)
         self.backend.commit(ledger.prepare)
-        self.history = History(loop.time)
+        self.history = EventHistory(loop.time)
         self.disturbances = Disturbances()
         self.network = Network(
-            self.backend, fates or Fates(Weather(), dice_for(1, "scene")), self.history, self.disturbances
+            self.backend, fates or CallFates(Weather(), dice_for(1, "scene")), self.history, self.disturbances
         )
         self.process = Process("a", 1)
         self.store = SimulatedStore(self.network, self.process, longest_wait=5_000_000)
@@ -63,7 +63,7 @@ class Scene:
             return self.loop.create_task(inside())
 
 
-def played(story: Callable[[Scene], Awaitable[T]], fates: Fates | None = None) -> T:
+def played(story: Callable[[Scene], Awaitable[T]], fates: CallFates | None = None) -> T:
     """Play a story in such a world."""
     loop = VirtualLoop(dice_for(1, "scene"))
 

@@ -13,7 +13,7 @@ from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.writes import Refused, Started
 from itinerary.schedules.durations import SECOND
 from itinerary.simulate.checker import check_store, match
-from itinerary.simulate.runs import Ending
+from itinerary.simulate.runs import SimulatedEnd
 from itinerary.simulate.violations import Rule
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import (
@@ -151,7 +151,7 @@ def ran_early(book: Book) -> None:
 
 
 def a_success_that_was_none(book: Book) -> None:
-    book.log.runs[0].ending = Ending.FAILED
+    book.log.runs[0].ending = SimulatedEnd.FAILED
     book.log.runs[0].asked_at = NOON
     book.check()
 
@@ -348,7 +348,7 @@ def shut_down(policy: OnShutdown, *, was_called: bool = True, again: bool = Fals
         book.falsify(OCCURRENCES, replace(row, status=S.CANCELLED, reason=why))
     run.process.asked_to_end_at = run.began_at + SECOND
     run.asked_at = run.began_at + SECOND
-    run.ending = Ending.STOPPED
+    run.ending = SimulatedEnd.STOPPED
     if not was_called:
         book.log.runs.remove(run)
         del book.log.by_attempt[run.attempt]

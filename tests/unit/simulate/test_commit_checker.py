@@ -29,14 +29,14 @@ from itinerary.model.rows import (
     SweepRow,
 )
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.writes import Change, Refusal, Refused, Written
+from itinerary.model.writes import OwnerWrite, Refusal, Refused, Written
 from itinerary.schedules import ZoneSource, packaged_zone
 from itinerary.simulate.backend import Backend
 from itinerary.simulate.commit_checker import Witness
 from itinerary.simulate.expectations import InstantsOf
 from itinerary.simulate.options import ZoneRelease
 from itinerary.simulate.processes import Process
-from itinerary.simulate.runs import Run
+from itinerary.simulate.runs import SimulatedRun
 from itinerary.simulate.store import Writing
 from itinerary.simulate.violations import Rule, Violations
 from itinerary.stores.tables import ATTEMPTS, CONFIGS, ENTRIES, NODES, OCCURRENCES, SWEEP
@@ -134,7 +134,7 @@ def fine(court: Court) -> None:
     """A life as it should be: claimed, started, written, taken over, ended."""
     court.rows(row())
     court.put(A, (OCCURRENCES, [started(sequence=1)]), (ATTEMPTS, [AttemptRow(Ref(1), 0, 1, TaskState.RUNNING)]))
-    change = Change(Ref(1), 1, 2)
+    change = OwnerWrite(Ref(1), 1, 2)
     court.put(A, (OCCURRENCES, [started(sequence=2)]), request=Writing(NodeNumber(1), [change]))
     court.rows(started(sequence=3, fence=2, owner=NodeNumber(2)), by=B)
     court.rows(replace(started(fence=2, owner=NodeNumber(2)), status=S.COMPLETED), by=B)
@@ -252,14 +252,14 @@ def was_active_too_often(court: Court) -> None:
 def wrote_under_a_stale_fence(court: Court) -> None:
     court.rows(row())
     court.rows(started(sequence=1, fence=2, owner=NodeNumber(1)))
-    stale = Change(Ref(1), 1, 2)
+    stale = OwnerWrite(Ref(1), 1, 2)
     court.put(A, (OCCURRENCES, [started(sequence=2, fence=2)]), request=Writing(NodeNumber(1), [stale]))
 
 
 def told_that_a_stale_write_stands(court: Court) -> None:
     court.rows(row())
     court.rows(started(sequence=1, fence=2, owner=NodeNumber(1)))
-    late = Writing(NodeNumber(1), [Change(Ref(1), 1, 1)])
+    late = Writing(NodeNumber(1), [OwnerWrite(Ref(1), 1, 1)])
     court.backend.commit(lambda _: [Refused(Ref(1), Refusal.LOST)], A, late)
     assert court.rules() == []
     court.backend.commit(lambda _: [Written(Ref(1))], A, late)
@@ -268,7 +268,7 @@ def told_that_a_stale_write_stands(court: Court) -> None:
 def told_that_a_stale_write_stands_beside_one_that_does(court: Court) -> None:
     court.rows(row())
     court.rows(started(sequence=1, fence=2, owner=NodeNumber(1)))
-    both = Writing(NodeNumber(1), [Change(Ref(1), 1, 2), Change(Ref(1), 2, 2)])
+    both = Writing(NodeNumber(1), [OwnerWrite(Ref(1), 1, 2), OwnerWrite(Ref(1), 2, 2)])
     court.put(A, (OCCURRENCES, [started(sequence=2, fence=2)]), request=both)
     court.backend.commit(lambda _: [Refused(Ref(1), Refusal.LOST), Written(Ref(1))], A, both)
     assert court.rules() == [], "the one was refused, the other was its owner's to make"
@@ -278,7 +278,7 @@ def told_that_a_stale_write_stands_beside_one_that_does(court: Court) -> None:
 def wrote_twice(court: Court) -> None:
     court.rows(row())
     court.rows(started(sequence=4))
-    again = Change(Ref(1), 1, 4)
+    again = OwnerWrite(Ref(1), 1, 4)
     attempt = (ATTEMPTS, [AttemptRow(Ref(1), 0, 1, TaskState.RUNNING)])
     court.put(A, attempt, request=Writing(NodeNumber(1), [again]))
 
@@ -305,9 +305,9 @@ def moved_the_watermark_past_what_is_not_decided(court: Court) -> None:
     court.put(A, (SWEEP, [SweepRow(0, EPOCH - 2 * 1_000_000)]))
 
 
-def run(by: Process) -> Run:
+def run(by: Process) -> SimulatedRun:
     key = Key(EPOCH, JobNumber(1), Kind.SCHEDULED)
-    return Run(AttemptKey(Ref(1), 0, 1), "backup", "main", key, by, EPOCH)
+    return SimulatedRun(AttemptKey(Ref(1), 0, 1), "backup", "main", key, by, EPOCH)
 
 
 def takes_for_dead(court: Court, *, silent_for: int) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from itinerary.model.policies import Failure, OnOrphan, OnShutdown, Overlap, Recovery
-from itinerary.simulate.call_faults import Fates, Fortune, Weather
+from itinerary.simulate.call_faults import CallFates, Fortune, Weather
 from itinerary.simulate.options import DAY, TroubleKind, derive
 from itinerary.simulate.rng import dice_for, many_of, one_of, spread
 
@@ -70,11 +70,11 @@ def test_throws() -> None:
 
 def test_fates_come_as_often_as_the_weather_says() -> None:
     weather = Weather(refused=0.1, lost=0.2, late=0.1, repeated=0.1)
-    fates = Fates(weather, dice_for(1, "fates"))
+    fates = CallFates(weather, dice_for(1, "fates"))
     seen = Counter(fates.throw().fortune for _ in range(10_000))
     assert 4_800 < seen[Fortune.FINE] < 5_200
     assert 1_900 < seen[Fortune.LOST] < 2_100
     assert all(900 < seen[rare] < 1_100 for rare in (Fortune.REFUSED, Fortune.LATE, Fortune.REPEATED))
-    calm = Fates(Weather(), dice_for(1, "calm"))
+    calm = CallFates(Weather(), dice_for(1, "calm"))
     assert {calm.throw().fortune for _ in range(1_000)} == {Fortune.FINE}
     assert all(calm.throw().arrives_after <= 0.002 for _ in range(1_000))

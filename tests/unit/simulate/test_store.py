@@ -8,10 +8,10 @@ from math import inf
 import pytest
 
 from itinerary.errors import StoreError, StoreFull, StoreUnavailable
-from itinerary.model.queries import Nodes
+from itinerary.model.queries import NodesQuery
 from itinerary.model.rows import EntryKind, NodeNumber
-from itinerary.model.timeline import NewEntry
-from itinerary.simulate.call_faults import Fate, Fortune, Lane
+from itinerary.model.timeline import TimelineEntryRequest
+from itinerary.simulate.call_faults import CallFate, CallLane, Fortune
 from itinerary.stores.tables import NODES
 from tests.unit.simulate.scene import Fixed, Scene, played
 
@@ -32,7 +32,7 @@ def test_a_call_takes_its_time_there_and_back() -> None:
         assert await call == 1
         assert scene.loop.time() == 5.0
 
-    played(story, Fixed(Fate(Fortune.FINE, 3.0, 2.0)))
+    played(story, Fixed(CallFate(Fortune.FINE, 3.0, 2.0)))
 
 
 def test_a_refused_call_never_arrives() -> None:
@@ -42,7 +42,7 @@ def test_a_refused_call_never_arrives() -> None:
         await asyncio.sleep(1_000)
         assert joined(scene) == []
 
-    played(story, Fixed(Fate(Fortune.REFUSED, 1.0, 1.0)))
+    played(story, Fixed(CallFate(Fortune.REFUSED, 1.0, 1.0)))
 
 
 def test_an_answer_is_lost_after_the_commit_and_asking_again_is_answered_as_the_first_time() -> None:
@@ -52,7 +52,7 @@ def test_an_answer_is_lost_after_the_commit_and_asking_again_is_answered_as_the_
         assert joined(scene) == ["a/1"]
         assert await scene.store.join("a/1", "a", "{}") == 1
 
-    played(story, Fixed(Fate(Fortune.LOST, 1.0, 1.0)))
+    played(story, Fixed(CallFate(Fortune.LOST, 1.0, 1.0)))
 
 
 def test_a_late_call_arrives_after_its_caller_was_told_that_it_failed() -> None:
@@ -63,7 +63,7 @@ def test_a_late_call_arrives_after_its_caller_was_told_that_it_failed() -> None:
         await asyncio.sleep(10)
         assert joined(scene) == ["a/1"]
 
-    played(story, Fixed(Fate(Fortune.LATE, 7.0, 2.0)))
+    played(story, Fixed(CallFate(Fortune.LATE, 7.0, 2.0)))
 
 
 @pytest.mark.parametrize(("arrives_after", "is_made"), [(inf, False), (1.0, True), (90.0, True)])
@@ -79,15 +79,15 @@ def test_an_unanswered_call_fails_at_its_deadline_and_may_be_made_at_once_or_aft
         assert joined(scene) == (["a/1"] if is_made else [])
         assert scene.network.happened == {"unanswered": 1} | ({"arrived after all": 1} if arrives_after == 90.0 else {})
 
-    played(story, Fixed(Fate(Fortune.UNANSWERED, arrives_after, 30.0)))
+    played(story, Fixed(CallFate(Fortune.UNANSWERED, arrives_after, 30.0)))
 
 
 def test_while_one_connection_hangs_the_others_answer() -> None:
     async def story(scene: Scene) -> None:
         node = await scene.store.join("a/1", "a", "{}")
-        scene.network.stuck[scene.process] = Lane.HEARTBEATS
+        scene.network.stuck[scene.process] = CallLane.HEARTBEATS
         hangs = scene.begin(lambda: scene.store.beat(node))
-        assert len(await scene.store.read(Nodes())) == 1
+        assert len(await scene.store.read(NodesQuery())) == 1
         assert scene.loop.time() < 1.0
         with pytest.raises(StoreUnavailable):
             await hangs
@@ -103,7 +103,7 @@ def test_a_full_disk_refuses_writes_and_answers_reads() -> None:
         scene.network.is_full = True
         with pytest.raises(StoreFull):
             await scene.store.join("a/1", "a", "{}")
-        assert list(await scene.store.read(Nodes())) == []
+        assert list(await scene.store.read(NodesQuery())) == []
         scene.network.is_full = False
         await scene.store.join("a/1", "a", "{}")
 
@@ -116,7 +116,7 @@ def test_repeated_work_is_run_twice_and_answered_once() -> None:
         await scene.store._engine.write(lambda tx: ran.append(tx.now()))
         assert len(ran) == 2
 
-    played(story, Fixed(Fate(Fortune.REPEATED, 0.001, 0.001)))
+    played(story, Fixed(CallFate(Fortune.REPEATED, 0.001, 0.001)))
 
 
 def test_what_cannot_be_done_is_answered_and_not_a_failure_of_the_network() -> None:
@@ -162,7 +162,7 @@ def test_a_call_is_committed_while_its_process_is_frozen_and_the_answer_waits() 
         scene.loop.thaw(scene.process)
         assert await call == 1
 
-    played(story, Fixed(Fate(Fortune.FINE, 1.0, 1.0)))
+    played(story, Fixed(CallFate(Fortune.FINE, 1.0, 1.0)))
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -174,7 +174,7 @@ def test_what_was_under_way_when_its_process_crashed_is_committed_or_not(commits
         await asyncio.sleep(10)
         assert joined(scene) == (["a/1"] if commits else [])
 
-    played(story, Fixed(Fate(Fortune.FINE, 1.0, 1.0), commits_after_crash=commits))
+    played(story, Fixed(CallFate(Fortune.FINE, 1.0, 1.0), commits_after_crash=commits))
 
 
 def test_an_ambush_strikes_while_the_next_call_is_under_way() -> None:
@@ -188,7 +188,7 @@ def test_an_ambush_strikes_while_the_next_call_is_under_way() -> None:
         (at,) = struck
         assert 10 <= at <= 14
 
-    played(story, Fixed(Fate(Fortune.FINE, 2.0, 2.0)))
+    played(story, Fixed(CallFate(Fortune.FINE, 2.0, 2.0)))
 
 
 def test_who_watches_is_woken_by_a_commit_and_by_nothing_else() -> None:
@@ -201,9 +201,11 @@ def test_who_watches_is_woken_by_a_commit_and_by_nothing_else() -> None:
 
         scene.begin(watch)
         await asyncio.sleep(3_600)
-        entry = NewEntry(job="backup", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body="{}")
+        entry = TimelineEntryRequest(
+            job="backup", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body="{}"
+        )
         await scene.store.amend([entry])
-        await scene.store.read(Nodes())
+        await scene.store.read(NodesQuery())
         await asyncio.sleep(3_600)
         ((at, topics),) = heard
         assert topics == {"timeline"}
@@ -220,13 +222,13 @@ def test_the_one_who_watches_commits_sees_what_each_row_was() -> None:
             def see(self, commit: object) -> None:
                 seen.append(commit.changed(NODES))  # type: ignore[attr-defined]  # it is a Commit
 
-            def hear(self, at: int, request: object, answer: object) -> None:
+            def handle(self, at: int, request: object, answer: object) -> None:
                 raise AssertionError("nobody has said what is asked for")
 
         node = await scene.store.join("a/1", "a", "{}")
         scene.backend.witness = Eye()
         await scene.store.beat(node)
-        await scene.store.read(Nodes())
+        await scene.store.read(NodesQuery())
         ((change,),) = seen
         assert [None if row is None else row.counter for row in change] == [0, 1]  # type: ignore[attr-defined]  # rows
 

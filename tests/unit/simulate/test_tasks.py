@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from itinerary.model.attempts import Assignment, AttemptKey, Ended, Facts, Failed, Report, Stopped, Succeeded
+from itinerary.model.attempts import Assignment, AttemptInfo, AttemptKey, Ended, Failed, Report, Stopped, Succeeded
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import JobNumber, Key, Ref
 from itinerary.simulate.processes import in_process
-from itinerary.simulate.runs import Ending, RunLog
+from itinerary.simulate.runs import SimulatedEnd, SimulatedRunLog
 from itinerary.simulate.tasks import Behaviour, SimulatedExecutor, result_of
 from tests.unit.simulate.scene import EPOCH, Scene, played
 
@@ -22,7 +22,7 @@ class Stage:
 
     def __init__(self, scene: Scene, behaviour: Behaviour) -> None:
         self.scene, self._behaviour = scene, behaviour
-        self.log = RunLog()
+        self.log = SimulatedRunLog()
         self.reports: list[tuple[float, Report]] = []
         self.executor = SimulatedExecutor(scene.process, self, self.log, scene.clock, scene.history)
 
@@ -32,7 +32,7 @@ class Stage:
     async def begin(self) -> None:
         await self.executor.open(lambda reports: self.reports.extend((self.scene.loop.time(), one) for one in reports))
         with in_process(self.scene.process):
-            facts = Facts(
+            facts = AttemptInfo(
                 job="backup",
                 version=1,
                 task="main",
@@ -79,13 +79,13 @@ def test_a_task_takes_its_time_and_ends_as_it_was_to(fails: bool) -> None:
     assert isinstance(outcome, Failed) if fails else outcome == Succeeded(result_of(KEY))
     (run,) = stage.log.runs
     assert (run.began_at, run.ended_at) == (EPOCH, EPOCH + 90_000_000)
-    assert run.ending is (Ending.FAILED if fails else Ending.SUCCEEDED)
+    assert run.ending is (SimulatedEnd.FAILED if fails else SimulatedEnd.SUCCEEDED)
 
 
 def test_one_that_listens_ends_when_it_is_asked_once() -> None:
     stage = staged(Behaviour(takes=90, ends_after=2), (10, "stop"), (1, "stop"))
     assert told(stage) == [(12, Stopped())]
-    assert stage.log.runs[0].ending is Ending.STOPPED
+    assert stage.log.runs[0].ending is SimulatedEnd.STOPPED
 
 
 def test_one_that_hangs_and_is_deaf_is_given_up_and_goes_on() -> None:
@@ -98,7 +98,7 @@ def test_one_that_hangs_and_is_deaf_is_given_up_and_goes_on() -> None:
 def test_one_that_was_given_up_ends_later_and_nobody_is_told_twice() -> None:
     stage = staged(Behaviour(takes=90, is_deaf=True), (10, "stop"), (10, "kill"))
     assert told(stage) == [(20, Stopped(abandoned=True))]
-    assert stage.log.runs[0].ending is Ending.SUCCEEDED
+    assert stage.log.runs[0].ending is SimulatedEnd.SUCCEEDED
 
 
 def test_closing_ends_what_runs_by_force_and_reports_it() -> None:
@@ -115,7 +115,7 @@ def test_a_task_dies_with_its_process() -> None:
     stage = staged(Behaviour(takes=20), (10, "crash"))
     assert told(stage) == []
     (run,) = stage.log.runs
-    assert (run.ended_at, run.ending) == (EPOCH + 10_000_000, Ending.DIED)
+    assert (run.ended_at, run.ending) == (EPOCH + 10_000_000, SimulatedEnd.DIED)
 
 
 @pytest.mark.spec("R9", "release")
@@ -152,7 +152,7 @@ def test_a_task_runs_on_while_the_loop_of_its_node_is_held_up_and_its_report_is_
         await asyncio.sleep(0.5)
         scene.loop.hold_up(scene.process)
         await asyncio.sleep(59.5)
-        assert [run.ending for run in stage.log.runs] == [Ending.SUCCEEDED]
+        assert [run.ending for run in stage.log.runs] == [SimulatedEnd.SUCCEEDED]
         assert stage.log.runs[0].ended_at == EPOCH + 10_000_000
         assert heard == []
         scene.loop.thaw(scene.process)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from itinerary.errors import StoreError, StoreUnavailable
-from itinerary.stores.group_commit import Session, Writer
+from itinerary.stores.group_commit import Writer, WriterSession
 
 
 class Paper:
@@ -82,7 +82,7 @@ def held(begun: threading.Event, until: threading.Event) -> Callable[[Any], None
     return work
 
 
-async def together(paper: Session, *works: Callable[[Any], Any], group_max: int = 1_000) -> list[Any]:
+async def together(paper: WriterSession, *works: Callable[[Any], Any], group_max: int = 1_000) -> list[Any]:
     """What comes of works that wait together."""
     writer = Writer("paper", lambda: paper, group_max=group_max)
     await writer.start()
@@ -212,7 +212,7 @@ def test_when_the_thread_ends_all_who_wait_and_all_who_come_are_told() -> None:
 
 
 def test_starting_raises_what_connecting_does() -> None:
-    def refuse() -> Session:
+    def refuse() -> WriterSession:
         raise ValueError("no such paper")
 
     async def start() -> None:

@@ -103,13 +103,13 @@ def test_watching_begins_with_all_that_was_ever_told_and_then_hears_at_once(tmp_
     async def watch() -> None:
         engine = LmdbEngine(tmp_path / "store")
         async with engine:
-            await engine.write(lambda tx: tx.tell(["old", "older"]))
+            await engine.write(lambda tx: tx.notify(["old", "older"]))
         async with engine, aclosing(cast("Any", engine.watch())) as news:
             assert await anext(news) == {"old", "older"}
             told = asyncio.create_task(anext(news))
             await engine.write(adding("nobody is told of this"))
             assert not told.done()
-            await engine.write(lambda tx: tx.tell(["new", "old"]))
+            await engine.write(lambda tx: tx.notify(["new", "old"]))
             assert await told == {"new", "old"}
 
     asyncio.run(asyncio.wait_for(watch(), 60))
@@ -117,7 +117,7 @@ def test_watching_begins_with_all_that_was_ever_told_and_then_hears_at_once(tmp_
 
 def test_what_is_told_in_work_that_is_undone_nobody_hears(tmp_path: Path) -> None:
     def broken(tx: Transaction) -> None:
-        tx.tell(["never"])
+        tx.notify(["never"])
         raise ZeroDivisionError
 
     async def watch() -> None:
@@ -125,7 +125,7 @@ def test_what_is_told_in_work_that_is_undone_nobody_hears(tmp_path: Path) -> Non
             told = asyncio.create_task(anext(news))
             with pytest.raises(ZeroDivisionError):
                 await engine.write(broken)
-            await engine.write(lambda tx: tx.tell(["heard"]))
+            await engine.write(lambda tx: tx.notify(["heard"]))
             assert await told == {"heard"}
 
     asyncio.run(asyncio.wait_for(watch(), 60))
@@ -136,7 +136,7 @@ def test_who_watches_is_told_when_the_store_is_closed(tmp_path: Path) -> None:
         engine = LmdbEngine(tmp_path / "store")
         await engine.open()
         news: AsyncIterator[frozenset[str]] = engine.watch()
-        await engine.write(lambda tx: tx.tell(["a"]))
+        await engine.write(lambda tx: tx.notify(["a"]))
         assert await anext(news) == {"a"}
         waiting = asyncio.ensure_future(anext(news))
         await asyncio.sleep(0)

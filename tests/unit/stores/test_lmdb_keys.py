@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from itinerary.errors import Unwritable
+from itinerary.errors import UnwritableError
 from itinerary.stores.lmdb.keys import HEAD, KEY_MAX, Path
 from itinerary.stores.lmdb.layout import HOME, PLACES, REF
 from itinerary.stores.tables import ALL, ATTEMPTS, OCCURRENCES, TASKS, TRANSITIONS, Table, Values
@@ -108,9 +108,9 @@ def test_tables_that_share_a_subtree_have_keys_of_different_lengths() -> None:
 
 @pytest.mark.parametrize("values", [(2**63, "", ""), (-(2**63) - 1, "", ""), (0, "\ud800", ""), (0, "", "a\udfff")])
 def test_what_cannot_stand_in_a_key_is_refused(values: Values) -> None:
-    with pytest.raises(Unwritable, match="cannot stand in a key word/"):
+    with pytest.raises(UnwritableError, match="cannot stand in a key word/"):
         PATH.key(values)
-    with pytest.raises(Unwritable, match="cannot stand in a key word/"):
+    with pytest.raises(UnwritableError, match="cannot stand in a key word/"):
         PATH.bounds((), values, ())
 
 

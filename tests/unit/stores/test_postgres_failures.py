@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from itinerary.errors import SchemaError, StoreBusy, StoreError, StoreFull, StoreUnavailable, Unwritable
+from itinerary.errors import SchemaError, StoreBusy, StoreError, StoreFull, StoreUnavailable, UnwritableError
 from itinerary.stores.postgres import checks
 from itinerary.stores.postgres.failures import as_store_error, meaning
 
@@ -15,9 +15,9 @@ from itinerary.stores.postgres.failures import as_store_error, meaning
     [
         ("08006", StoreUnavailable),  # the connection failed
         ("0A000", StoreUnavailable),  # a kept plan does not fit any more
-        ("22021", Unwritable),  # a NUL
-        ("22003", Unwritable),  # a number out of range
-        ("23502", Unwritable),  # nothing where there has to be something
+        ("22021", UnwritableError),  # a NUL
+        ("22003", UnwritableError),  # a number out of range
+        ("23502", UnwritableError),  # nothing where there has to be something
         ("25006", StoreUnavailable),  # it has become a standby
         ("26000", StoreUnavailable),  # a prepared statement is not there
         ("40001", StoreBusy),
@@ -26,7 +26,7 @@ from itinerary.stores.postgres.failures import as_store_error, meaning
         ("42P01", SchemaError),  # a table is not there
         ("53100", StoreFull),
         ("53300", StoreUnavailable),  # too many connections
-        ("54000", Unwritable),  # too long for an index
+        ("54000", UnwritableError),  # too long for an index
         ("55P03", StoreBusy),  # a lock took too long
         ("57P01", StoreUnavailable),  # the server is being shut down
         ("57P03", StoreUnavailable),  # it is starting
@@ -45,7 +45,7 @@ def test_an_error_of_the_server_becomes_one_of_ours(state: str, kind: type[Store
 def test_an_error_without_a_code_is_of_the_connection_or_of_a_value() -> None:
     assert type(as_store_error(psycopg.OperationalError("gone"), "db", 60)) is StoreUnavailable
     assert type(as_store_error(psycopg.InterfaceError("closed"), "db", 60)) is StoreUnavailable
-    assert type(as_store_error(psycopg.DataError("a NUL"), "db", 60)) is Unwritable
+    assert type(as_store_error(psycopg.DataError("a NUL"), "db", 60)) is UnwritableError
     assert type(as_store_error(psycopg.ProgrammingError("what?"), "db", 60)) is StoreError
 
 

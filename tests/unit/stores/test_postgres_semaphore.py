@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from itinerary.stores.postgres.semaphore import Places
+from itinerary.stores.postgres.semaphore import Semaphore
 
 
 def test_those_in_line_come_one_after_the_other() -> None:
     async def main() -> None:
-        places = Places(1)
+        places = Semaphore(1)
         came: list[int] = []
 
         async def come(number: int) -> None:
@@ -31,7 +31,7 @@ def test_those_in_line_come_one_after_the_other() -> None:
 
 def test_who_leaves_the_line_takes_no_place_along() -> None:
     async def main() -> None:
-        places = Places(1)
+        places = Semaphore(1)
         await places.take()
         leaving, staying = asyncio.create_task(places.take()), asyncio.create_task(places.take())
         await asyncio.sleep(0)
@@ -47,7 +47,7 @@ def test_who_leaves_the_line_takes_no_place_along() -> None:
 
 def test_who_is_called_and_leaves_at_the_same_moment_passes_the_place_on() -> None:
     async def main() -> None:
-        places = Places(1)
+        places = Semaphore(1)
         await places.take()
         leaving, staying = asyncio.create_task(places.take()), asyncio.create_task(places.take())
         await asyncio.sleep(0)
@@ -61,7 +61,7 @@ def test_who_is_called_and_leaves_at_the_same_moment_passes_the_place_on() -> No
 
 
 def test_a_place_that_is_given_back_on_one_loop_is_had_on_another() -> None:
-    places = Places(1)
+    places = Semaphore(1)
     asyncio.run(places.take())
     other = threading.Thread(target=lambda: asyncio.run(places.take()))
     other.start()

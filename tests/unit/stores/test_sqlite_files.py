@@ -141,14 +141,14 @@ def test_a_file_that_somebody_else_keeps_is_busy_and_then_goes_on(path: Path) ->
 def test_who_watches_hears_of_another_process(path: Path) -> None:
     async def run() -> list[frozenset[str]]:
         async with SqliteEngine(path) as mine, SqliteEngine(path) as other:
-            await mine.write(lambda tx: tx.tell(["first"]))
+            await mine.write(lambda tx: tx.notify(["first"]))
             heard = []
             async for topics in mine.watch():
                 heard.append(topics)
                 if len(heard) == 2:
                     break
                 await other.write(add(1))
-                await other.write(lambda tx: tx.tell(["second"]))
+                await other.write(lambda tx: tx.notify(["second"]))
             return heard
 
     assert asyncio.run(run()) == [{"first"}, {"second"}]
@@ -157,7 +157,7 @@ def test_who_watches_hears_of_another_process(path: Path) -> None:
 def test_a_watcher_that_is_cancelled_leaves_nothing_open(path: Path) -> None:
     async def run() -> None:
         async with SqliteEngine(path) as engine:
-            await engine.write(lambda tx: tx.tell(["old"]))
+            await engine.write(lambda tx: tx.notify(["old"]))
 
             async def listen() -> None:
                 async for _ in engine.watch():
@@ -343,7 +343,7 @@ def test_it_can_be_asked_from_any_event_loop(path: Path) -> None:
     async def run() -> int:
         async with SqliteEngine(path) as engine:
             threads = [
-                threading.Thread(target=lambda n=n: asyncio.run(engine.write(lambda tx: tx.tell([f"loop {n}"]))))
+                threading.Thread(target=lambda n=n: asyncio.run(engine.write(lambda tx: tx.notify([f"loop {n}"]))))
                 for n in range(4)
             ]
             for thread in threads:

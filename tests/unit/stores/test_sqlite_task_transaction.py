@@ -31,8 +31,8 @@ class Refused(Exception):
     """What `end` raises when the attempt's success was not accepted."""
 
 
-def tell(number: int, tx: Transaction) -> int:
-    tx.tell([f"{number}"])
+def notify(number: int, tx: Transaction) -> int:
+    tx.notify([f"{number}"])
     return number
 
 
@@ -117,7 +117,7 @@ def test_a_mistake_of_the_task_is_raised_as_it_is_and_harms_nobody_else(
             await tx.execute(statement)
 
     async def body(engine: SqliteEngine) -> None:
-        neighbours = [engine.write(partial(tell, n)) for n in range(3)]
+        neighbours = [engine.write(partial(notify, n)) for n in range(3)]
         before, failed, *after = await asyncio.gather(
             neighbours[0], mistaken(engine), *neighbours[1:], return_exceptions=True
         )
@@ -158,7 +158,7 @@ def test_a_task_may_not_end_the_transaction_or_write_to_the_stores_own_tables(
             async with engine.transaction(succeed, timeout=60) as tx:
                 await tx.execute("INSERT INTO mine VALUES (1, 'one')")
                 await tx.execute(statement)
-        await engine.write(lambda tx: tx.tell(["still there"]))
+        await engine.write(lambda tx: tx.notify(["still there"]))
 
     assert run(path, body) == ([], 0)
 
@@ -233,14 +233,14 @@ def test_the_engine_cannot_be_written_to_from_inside_not_even_by_a_helper(path: 
     async def body(engine: SqliteEngine) -> None:
         async with engine.transaction(succeed, timeout=60) as tx:
             with pytest.raises(TransactionError, match="inside a task's transaction"):
-                await engine.write(lambda tx: tx.tell(["no"]))
+                await engine.write(lambda tx: tx.notify(["no"]))
             with pytest.raises(TransactionError, match="inside a task's transaction"):
-                await asyncio.ensure_future(engine.write(lambda tx: tx.tell(["no"])))
+                await asyncio.ensure_future(engine.write(lambda tx: tx.notify(["no"])))
             with pytest.raises(TransactionError, match="inside a task's transaction"):
                 async with engine.transaction(succeed, timeout=60):
                     pass
             await tx.execute("INSERT INTO mine VALUES (1, 'one')")
-        await engine.write(lambda tx: tx.tell(["yes"]))
+        await engine.write(lambda tx: tx.notify(["yes"]))
         with pytest.raises(TransactionError, match="is over"):
             await tx.execute("INSERT INTO mine VALUES (2, 'two')")
 
@@ -259,7 +259,7 @@ def test_others_write_while_a_task_takes_its_time(path: Path) -> None:
 
         running = asyncio.ensure_future(task())
         await is_inside.wait()
-        await engine.write(lambda tx: tx.tell(["meanwhile"]))
+        await engine.write(lambda tx: tx.notify(["meanwhile"]))
         may_end.set()
         await running
 
@@ -291,7 +291,7 @@ def test_statements_over_their_time_are_stopped_and_nobody_else_loses_anything(p
             await tx.execute(ENDLESS)
 
     async def body(engine: SqliteEngine) -> None:
-        neighbours = [engine.write(partial(tell, n)) for n in range(4)]
+        neighbours = [engine.write(partial(notify, n)) for n in range(4)]
         answers = await asyncio.gather(*neighbours[:2], endless(engine), *neighbours[2:], return_exceptions=True)
         stopped = answers.pop(2)
         assert isinstance(stopped, TransactionError)
@@ -324,7 +324,7 @@ def test_a_task_that_is_cancelled_leaves_nothing(path: Path) -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        await engine.write(lambda tx: tx.tell(["still there"]))
+        await engine.write(lambda tx: tx.notify(["still there"]))
 
     assert run(path, body) == ([], 0)
 
@@ -339,7 +339,7 @@ def test_a_task_that_fills_the_disk_is_told_so(path: Path) -> None:
         with pytest.raises(StoreFull):
             async with engine.transaction(succeed, timeout=60) as tx:
                 await tx.execute("INSERT INTO mine VALUES (1, ?)", ["x" * 2_000_000])
-        await engine.write(lambda tx: tx.tell(["still there"]))
+        await engine.write(lambda tx: tx.notify(["still there"]))
 
     assert run(path, body) == ([], 0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from itinerary.errors import ConfigError
-from itinerary.model.queries import Standing
+from itinerary.model.queries import StoreStatusQuery
 from itinerary.stores import open_store
 from itinerary.stores.postgres import PostgresEngine
 
@@ -18,7 +18,7 @@ def test_the_url_that_a_store_shows_opens_the_same_store(kind: str, tmp_path: Pa
     async def revision_of(url: str) -> int:
         async with open_store(url) as store:
             await store.join("incarnation", "node", "{}")
-            return (await store.read(Standing())).watermark
+            return (await store.read(StoreStatusQuery())).watermark
 
     first = open_store(f"{kind}:///{tmp_path}/itinerary")
     watermark = asyncio.run(revision_of(f"{kind}:///{tmp_path}/itinerary"))

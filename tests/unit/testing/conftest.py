@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from itinerary import Itinerary
-from itinerary.testing import Rehearsal
+from itinerary.testing import TestNode
 from tests.unit.testing.rehearsing import Begin
 
 
@@ -18,10 +18,10 @@ def app() -> Itinerary:
 
 @pytest.fixture
 def rehearse() -> Iterator[Begin]:
-    begun: list[Rehearsal] = []
+    begun: list[TestNode] = []
 
-    def begin(app: Itinerary, **options: object) -> Rehearsal:
-        begun.append(Rehearsal(app, **options))  # type: ignore[arg-type]  # passed on as they come
+    def begin(app: Itinerary, **options: object) -> TestNode:
+        begun.append(TestNode(app, **options))  # type: ignore[arg-type]  # passed on as they come
         return begun[-1]
 
     yield begin

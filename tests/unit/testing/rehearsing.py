@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from itinerary.testing import Rehearsal
+from itinerary.testing import TestNode
 
-Begin: TypeAlias = Callable[..., Rehearsal]
+Begin: TypeAlias = Callable[..., TestNode]
 """Begins a rehearsal of an app, with its options; it is closed when the test has ended."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from itinerary import ExecutionContext, Itinerary, every, once
-from itinerary.errors import ClockError, NotThere
+from itinerary.errors import ClockError, NotFoundError
 from itinerary.model import Kind
 from tests.unit.testing.rehearsing import Begin
 
@@ -218,5 +218,5 @@ def test_a_replay_has_a_run_id_of_its_own_and_each_of_them_is_found(app: Itinera
     for replay, parent in ((first, scheduled.occurrence), (second, scheduled.occurrence), (of_a_replay, first.id)):
         found = run.call(node.wait(replay.run_id))
         assert (found.occurrence, found.kind, found.replay_of) == (replay.id, Kind.REPLAY, parent)
-    with pytest.raises(NotThere, match="job 'hourly' has no replay 'replay-7' at 1767229200"):
+    with pytest.raises(NotFoundError, match="job 'hourly' has no replay 'replay-7' at 1767229200"):
         run.call(node.wait(f"{original}.replay-7"))

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from itinerary import Itinerary
-from itinerary.records import Batch
+from itinerary.records import RecordBatch
 from tests.unit.testing.rehearsing import Begin
 
 pytestmark = pytest.mark.spec("U11")
@@ -33,7 +33,7 @@ def test_a_slow_time_zone_function_and_a_slow_handler_take_no_time_of_the_clock(
     )
 
     @desk.handler
-    def work(batch: Batch) -> None:
+    def work(batch: RecordBatch) -> None:
         time.sleep(0.2)
         handled.append((batch.partition, batch.attempt))
 

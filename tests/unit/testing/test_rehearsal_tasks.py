@@ -190,7 +190,7 @@ def test_hooks_and_requirements_are_part_of_it(app: Itinerary, rehearse: Begin, 
     async def load() -> None: ...
 
     @job.on_complete
-    def tell(report: object) -> None:
+    def notify(report: object) -> None:
         told.append(report)
 
     run = rehearse(app)

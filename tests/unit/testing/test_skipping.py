@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from itinerary import ExecutionContext, Itinerary, Retry, cron, every
-from itinerary.testing import Rehearsal
-from itinerary.testing.time_control import Clockwork
+from itinerary.testing import TestNode
+from itinerary.testing.time_control import TestLoop
 
 pytestmark = pytest.mark.spec("U11", "skipping")
 
@@ -76,8 +76,8 @@ def busy() -> Itinerary:  # noqa: C901 - a list of jobs
 def lived(*, skips: bool, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     with monkeypatch.context() as patched:
         if not skips:
-            patched.setattr(Clockwork, "_skip", lambda self, target: None)
-        with closing(Rehearsal(busy())) as run:
+            patched.setattr(TestLoop, "_skip", lambda self, target: None)
+        with closing(TestNode(busy())) as run:
             run.pause("paused", until=datetime(2026, 1, 1, 1, 59, 30, tzinfo=UTC))
             run.advance(hours=1, minutes=17)
             run.trigger("retried")
@@ -119,7 +119,7 @@ def test_a_pause_of_a_job_each_second_does_not_keep_time_from_being_skipped() ->
     @app.job(cron("0 12 1 * *"))
     async def monthly() -> None: ...
 
-    with closing(Rehearsal(app)) as run:
+    with closing(TestNode(app)) as run:
         run.pause("paused")
         run.advance(days=59)
         assert run.history("monthly").statuses == ["completed", "completed"]
@@ -133,7 +133,7 @@ def test_time_ends_where_schedules_do() -> None:
     @app.job(cron("0 0 1 1 *"))
     async def yearly() -> None: ...
 
-    with closing(Rehearsal(app, start="2197-06-01")) as run:
+    with closing(TestNode(app, start="2197-06-01")) as run:
         assert [one.at.year for one in run.upcoming()] == [2198, 2199]
         run.advance_to("2199-12-31")
         assert len(run.history("yearly")) == 2
@@ -148,6 +148,6 @@ def test_what_runs_is_heard_of_though_time_goes_in_small_leaps() -> None:
         for _ in range(100):
             await asyncio.sleep(6)
 
-    with closing(Rehearsal(app)) as run:
+    with closing(TestNode(app)) as run:
         run.advance(minutes=12)
         assert run.history("long").statuses == ["completed"]

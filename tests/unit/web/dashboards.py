@@ -19,12 +19,12 @@ from itinerary.model.scopes import LocalScope
 from itinerary.observe.listen_address import ListenAt
 from itinerary.operations.tokens import TokenBook
 from itinerary.schedules import Schedule
-from itinerary.web.access import Door
+from itinerary.web.access import Admission
 from itinerary.web.application import application
-from itinerary.web.live import Hub
+from itinerary.web.live import LivePages
 from itinerary.web.pages.now import draw_now
 from itinerary.web.pages.routes import PAGES
-from itinerary.web.server_state import House
+from itinerary.web.server_state import ServerState
 from tests.local_callers import own_user
 
 __all__ = ["Dashboard", "hourly", "open_dashboard", "run"]
@@ -52,13 +52,15 @@ def hourly() -> Schedule:
 class Dashboard:
     """A node, and its pages."""
 
-    def __init__(self, app: Itinerary, node: RunningNode, house: House, hub: Hub, client: httpx.AsyncClient) -> None:
-        self.app, self.node, self.house, self.hub, self._client = app, node, house, hub, client
+    def __init__(
+        self, app: Itinerary, node: RunningNode, server: ServerState, hub: LivePages, client: httpx.AsyncClient
+    ) -> None:
+        self.app, self.node, self.server, self.hub, self._client = app, node, server, hub, client
 
     async def look_around(self) -> None:
         """A round of the web server, which goes by itself every two seconds otherwise."""
-        await self.house.view(fresh=True)
-        await self.house.rounds.once()
+        await self.server.view(fresh=True)
+        await self.server.rounds.once()
 
     async def get(self, address: str) -> httpx.Response:
         """A page, as a browser asks for it."""
@@ -66,11 +68,11 @@ class Dashboard:
 
     def follow_now(self) -> AsyncIterator[bytes]:
         """The first page from now on, as who has nothing of it is sent it."""
-        return self.hub.follow("/?", partial(draw_now, self.house.rounds), {})
+        return self.hub.follow("/?", partial(draw_now, self.server.rounds), {})
 
     async def page(self, address: str) -> str:
         """A page that there is."""
-        await self.house.view(fresh=True)
+        await self.server.view(fresh=True)
         answer = await self.get(address)
         assert answer.status_code == 200, answer.text
         return answer.text
@@ -80,17 +82,17 @@ class Dashboard:
 async def open_dashboard(app: Itinerary, answers_within: float = 5.0) -> AsyncIterator[Dashboard]:
     """Run an app, and open its dashboard."""
     async with app.running() as node:
-        house = House(node, app.configuration, answers_within=answers_within)
+        server = ServerState(node, app.configuration, answers_within=answers_within)
 
         async def read(query: Query[Answer]) -> Answer:
-            return await (await house.store()).read(query)
+            return await (await server.store()).read(query)
 
-        hub = Hub(house)
-        door = Door(ListenAt("127.0.0.1", PORT), TokenBook(read), local=LocalScope.ADMIN, owner_of=own_user)
+        hub = LivePages(server)
+        door = Admission(ListenAt("127.0.0.1", PORT), TokenBook(read), local=LocalScope.ADMIN, owner_of=own_user)
         served = application(hub, door, engine_log(), PAGES)
         transport = httpx.ASGITransport(served, client=("127.0.0.1", 50_000))  # type: ignore[arg-type]  # litestar's types
         try:
             async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{PORT}") as client:
-                yield Dashboard(app, node, house, hub, client)
+                yield Dashboard(app, node, server, hub, client)
         finally:
-            await house.close()
+            await server.close()

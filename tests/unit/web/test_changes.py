@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from itinerary.model.rows import EntryKind
-from itinerary.web.change_log import Change
+from itinerary.web.change_log import ChangeEntry
 from itinerary.web.pages.templates import drawn
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -16,7 +16,7 @@ AT = datetime(2026, 3, 1, tzinfo=UTC)
 @pytest.mark.spec("Q2", "the trail")
 @pytest.mark.parametrize("kind", [kind for kind in EntryKind if kind is not EntryKind.ZONE])
 def test_each_kind_of_change_is_shown_with_who_made_it(kind: EntryKind) -> None:
-    change = Change(
+    change = ChangeEntry(
         revision=1,
         at=AT,
         by="anna",

@@ -13,8 +13,8 @@ from itinerary.model.states import OccurrenceState
 from itinerary.web.charts.durations import Bar, durations, percentiles
 from itinerary.web.charts.heatmap import LEVELS, DayDrawn, heatmap, level_of
 from itinerary.web.charts.marks import Tone
-from itinerary.web.charts.waterfall import Span, bar, ribbon
-from itinerary.web.daily_counts import Covered, DayCount, Year
+from itinerary.web.charts.waterfall import ChartSpan, bar, ribbon
+from itinerary.web.daily_counts import CollapsedDays, DayCount, YearCounts
 from itinerary.web.pages.attempts import tail
 from itinerary.web.pages.filters import cut, instant, linked, offset
 from itinerary.web.pages.year import year_drawn
@@ -72,7 +72,7 @@ def test_a_run_that_took_far_too_long_is_cut_off_and_the_others_keep_their_heigh
 
 
 def test_a_bar_is_where_it_was_in_time_and_is_seen_however_short() -> None:
-    span = Span(1_000, 2_000)
+    span = ChartSpan(1_000, 2_000)
     whole, point, beyond = (
         parsed(bar(span, *when, Tone.GOOD)) for when in ((1_000, 2_000), (2_000, 2_000), (0, 9_000))
     )
@@ -111,8 +111,8 @@ def test_a_year_says_what_each_day_had_and_leads_to_where_it_ended() -> None:
     day.states, day.place = Counter({COMPLETED: 3, FAILED: 1}), 41
     now = DayCount()
     now.states = Counter({COMPLETED: 5})
-    covered = Covered(today - 10, today - 8, OccurrenceState.MISSED, 99)
-    drawn = year_drawn(HOSTILE, "UTC", Year(today, {today - 3: day, today: now}, (covered,), is_whole=False))
+    covered = CollapsedDays(today - 10, today - 8, OccurrenceState.MISSED, 99)
+    drawn = year_drawn(HOSTILE, "UTC", YearCounts(today, {today - 3: day, today: now}, (covered,), is_whole=False))
     assert "3 completed, 1 failed" in drawn
     assert "before=42" in drawn
     assert drawn.count("among 99 instants that were missed") == 3

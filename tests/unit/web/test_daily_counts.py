@@ -11,18 +11,18 @@ from itinerary.errors import StoreUnavailable
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.occurrence import Kind, Window
-from itinerary.model.queries import Answer, History, Page, Query, Standing
+from itinerary.model.queries import Answer, HistoryQuery, Page, Query, StoreStatusQuery
 from itinerary.model.rows import EntryKind, JobNumber, Key
 from itinerary.model.states import OccurrenceState
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.writes import Wanted
-from itinerary.read.snapshot import Ground
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.model.writes import ClaimRequest
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules import every
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import DAY
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
-from itinerary.web.daily_counts import Counting, Year
+from itinerary.web.daily_counts import DailyCounts, YearCounts
 
 NEWEST = 20
 MISSED, SKIPPED = OccurrenceState.MISSED, OccurrenceState.SKIPPED
@@ -48,7 +48,7 @@ class World:
         self.store, self.job, self.revision, self.today = store, job, revision, now // SECOND // DAY
         self.reader = Reader(store)
         self.time, self.tick = 0.0, 0.02
-        self.counting = Counting(self._clock, self._sleep)
+        self.counting = DailyCounts(self._clock, self._sleep)
         self.slept = 0.0
 
     def _clock(self) -> float:
@@ -59,7 +59,7 @@ class World:
         self.slept += seconds
         await asyncio.sleep(0)
 
-    async def whole(self, zone: str = "UTC") -> Year:
+    async def whole(self, zone: str = "UTC") -> YearCounts:
         """The year, when all of it is counted."""
         while not (year := await self.year(zone)).is_whole:  # noqa: ASYNC110 - each look is one step
             await asyncio.sleep(0)
@@ -68,15 +68,17 @@ class World:
     async def end(self, *instants: int, state: OccurrenceState = SKIPPED, window: Window | None = None) -> None:
         """Occurrences that are final from the beginning."""
         keys = [Key(instant, self.job, Kind.SCHEDULED) for instant in instants]
-        await self.store.claim(None, self.revision, [Wanted(key, 1, key.instant, state, window=window) for key in keys])
+        await self.store.claim(
+            None, self.revision, [ClaimRequest(key, 1, key.instant, state, window=window) for key in keys]
+        )
 
     async def newest(self) -> Page:
-        return await self.store.read(History(self.job, limit=NEWEST))
+        return await self.store.read(HistoryQuery(self.job, limit=NEWEST))
 
-    async def year(self, zone: str = "UTC") -> Year:
-        ground = await Ground.of(self.store)
-        ground = Ground(self.reader, ground.timeline, ground.status)  # type: ignore[arg-type]  # it is read only
-        return await self.counting.year(ground, self.job, zone, await self.newest())
+    async def year(self, zone: str = "UTC") -> YearCounts:
+        snapshot = await StoreSnapshot.of(self.store)
+        snapshot = StoreSnapshot(self.reader, snapshot.timeline, snapshot.status)  # type: ignore[arg-type]  # it is read only
+        return await self.counting.year(snapshot, self.job, zone, await self.newest())
 
     def at(self, ago: int, second: int = 0) -> int:
         """An instant so many days ago."""
@@ -87,10 +89,12 @@ def told(story: Callable[[World], Awaitable[None]]) -> None:
     async def program() -> None:
         async with EngineStore(MemoryEngine()) as store:
             body = to_json(Definition(schedule=every("1h").to_json())).decode()
-            entry = NewEntry(job="a", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body=body)
+            entry = TimelineEntryRequest(
+                job="a", kind=EntryKind.VERSION, request="1", by="anna", from_version=0, body=body
+            )
             (entered,) = await store.amend([entry])
-            assert isinstance(entered, Entered)
-            await story(World(store, entered.job, entered.revision, (await store.read(Standing())).now))
+            assert isinstance(entered, EntryAccepted)
+            await story(World(store, entered.job, entered.revision, (await store.read(StoreStatusQuery())).now))
 
     asyncio.run(program())
 

@@ -9,7 +9,7 @@ import pytest
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.model.ids import job_id
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
-from itinerary.web.job_lookup import JobsKnown
+from itinerary.web.job_lookup import JobLookup
 
 NAMES = ["etl", "<script>", "../..", "é💣", "a" * 255, "a b"]
 
@@ -27,14 +27,14 @@ def timeline_of(names: list[str], before: Timeline | None = None) -> Timeline:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_job_is_found_by_its_name_and_by_its_id(name: str) -> None:
-    known, timeline = JobsKnown(), timeline_of(NAMES)
+    known, timeline = JobLookup(), timeline_of(NAMES)
     for found in (known.of_name(name, timeline), known.of_id(job_id(name), timeline)):
         assert found is not None
         assert found.name == name
 
 
 def test_what_is_added_later_is_found_and_what_is_not_there_is_not() -> None:
-    known, timeline = JobsKnown(), timeline_of(NAMES)
+    known, timeline = JobLookup(), timeline_of(NAMES)
     assert known.of_name("later", timeline) is None
     assert known.of_id(job_id("later"), timeline) is None
     timeline = timeline_of(["later"], timeline)

@@ -13,7 +13,7 @@ from itinerary.model.definition import Definition
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
 from itinerary.read.jobs import JobState
 from itinerary.schedules.durations import SECOND
-from itinerary.web.job_index import JobBook
+from itinerary.web.job_index import JobIndex
 from tests.unit.web.dashboards import hourly, open_dashboard, run
 
 NOW = 1_800_000_000 * SECOND
@@ -151,18 +151,18 @@ def job(number: int) -> JobRow:
 
 def test_a_book_that_goes_on_from_another_says_what_a_new_one_says() -> None:
     first = Timeline.of([version(1, 1), version(2, 2), version(3, 3, at=NOW + 10 * SECOND)], [job(1), job(2), job(3)])
-    before = JobBook(first, NOW)
+    before = JobIndex(first, NOW)
     assert before.counts == {JobState.ACTIVE: 2, JobState.LATER: 1}
     later = first.extended([version(4, 2, EntryKind.PAUSE), version(5, 1, EntryKind.REMOVE)])
     assert not before.is_true(later, NOW)
-    assert JobBook(later, NOW, before).counts == JobBook(later, NOW).counts
-    after = JobBook(later, NOW + 20 * SECOND, before)
-    assert after.counts == JobBook(later, NOW + 20 * SECOND).counts
+    assert JobIndex(later, NOW, before).counts == JobIndex(later, NOW).counts
+    after = JobIndex(later, NOW + 20 * SECOND, before)
+    assert after.counts == JobIndex(later, NOW + 20 * SECOND).counts
     assert after.counts == {JobState.REMOVED: 1, JobState.PAUSED: 1, JobState.ACTIVE: 1}
 
 
 def test_a_book_stays_true_until_a_stretch_ends_by_itself() -> None:
     timeline = Timeline.of([version(1, 1, at=NOW + 10 * SECOND)], [job(1)])
-    book = JobBook(timeline, NOW)
+    book = JobIndex(timeline, NOW)
     assert book.is_true(timeline, NOW + 9 * SECOND)
     assert not book.is_true(timeline, NOW + 10 * SECOND)

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from itinerary import ExecutionContext, Itinerary, once
-from itinerary.model.overload import Behind, Bottleneck
-from itinerary.model.queries import Active, Nodes, Statistics
+from itinerary.model.overload import Bottleneck, OverloadExtent
+from itinerary.model.queries import ActiveQuery, NodesQuery, StatisticsQuery
 from itinerary.model.rows import StatisticsRow
 from itinerary.model.states import OccurrenceState
-from itinerary.observe.overdue import Instant
+from itinerary.observe.overdue import OverdueInstant
 from itinerary.stores import open_store
 from itinerary.web.pages.templates import drawn
 from tests.unit.web.dashboards import Dashboard, hourly, open_dashboard, run
@@ -153,9 +153,9 @@ def test_what_waits_says_for_what() -> None:
 
 async def _stands_in_line(dashboard: Dashboard) -> None:
     """Wait until somebody stands in line."""
-    store = await dashboard.house.store()
+    store = await dashboard.server.store()
     while all(  # noqa: ASYNC110 - another loop does it, and the store tells nobody
-        row.status is not OccurrenceState.QUEUED for row in await store.read(Active())
+        row.status is not OccurrenceState.QUEUED for row in await store.read(ActiveQuery())
     ):
         await asyncio.sleep(0.01)  # what another loop does can only be looked at again
 
@@ -167,9 +167,9 @@ def test_what_is_due_and_undecided_is_late_and_says_why() -> None:
     async def story() -> None:
         async with open_dashboard(app) as dashboard:
             await dashboard.look_around()
-            (job,) = (await dashboard.house.ground()).timeline.jobs
-            found = (Instant(job, 0, 0, None), Instant(job, 1, 1, OccurrenceState.PRERUN))
-            dashboard.house.rounds.late = found  # as the round finds it: that takes a node which hangs for seconds
+            (job,) = (await dashboard.server.snapshot()).timeline.jobs
+            found = (OverdueInstant(job, 0, 0, None), OverdueInstant(job, 1, 1, OccurrenceState.PRERUN))
+            dashboard.server.rounds.late = found  # as the round finds it: that takes a node which hangs for seconds
             page = text_of(await dashboard.page("/"))
             assert "2 are late" in page
             assert "nobody has taken it up" in page
@@ -215,7 +215,7 @@ def test_a_job_that_is_over_is_not_expected_any_more() -> None:
 
 @pytest.mark.spec("U8", "overload says so")
 def test_the_headline_says_that_a_node_is_behind_and_what_helps() -> None:
-    behind = Behind(1_800_000_000_000_000, 23_000_000, 40, Bottleneck.STORE)
+    behind = OverloadExtent(1_800_000_000_000_000, 23_000_000, 40, Bottleneck.STORE)
     nothing = dict.fromkeys(("paused", "quarantined", "failing", "late", "silent", "died", "is_alone"), 0)
     node = SimpleNamespace(node="berlin-1", behind=behind)
     shown = {"jobs": 3, "running": 1, "waiting": 2, "following": None, "seen_percent": 100}
@@ -238,10 +238,10 @@ def test_the_loop_of_each_node_is_summed_up_over_the_last_minute(tmp_path: Path)
     async def story() -> None:
         async with open_dashboard(app) as dashboard:
             await dashboard.look_around()
-            ground = await dashboard.house.ground()
-            (node,) = await ground.store.read(Nodes())
-            stored = await ground.store.read(Statistics(node.number))
-            rows = [StatisticsRow(node.number, ground.now - n, 1_000, 70_000, 80_000, 3, 50, n, 9) for n in (1, 2)]
+            snapshot = await dashboard.server.snapshot()
+            (node,) = await snapshot.store.read(NodesQuery())
+            stored = await snapshot.store.read(StatisticsQuery(node.number))
+            rows = [StatisticsRow(node.number, snapshot.now - n, 1_000, 70_000, 80_000, 3, 50, n, 9) for n in (1, 2)]
             async with open_store(url) as store:
                 await store.note_statistics(rows)
             page = text_of(await dashboard.page("/"))

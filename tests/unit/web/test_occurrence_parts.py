@@ -11,7 +11,7 @@ import pytest
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import Ref
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.read.runs import AttemptSeen, RunDetail, RunSeen, StepSeen, TaskSeen
+from itinerary.read.runs import AttemptSeen, RunDetail, RunView, StepSeen, TaskSeen
 from itinerary.schedules.instants import microseconds_of
 from itinerary.web.pages.attempts import attempts_of, said_by, waterfall
 from itinerary.web.pages.filters import instant
@@ -27,7 +27,7 @@ def after(seconds: float) -> datetime:
 
 
 def detail(trail: tuple[StepSeen, ...] = (), tasks: tuple[TaskSeen, ...] = ()) -> RunDetail:
-    run = RunSeen(
+    run = RunView(
         id=UUID(int=1),
         number=Ref(7),
         run="etl:1",

@@ -8,7 +8,7 @@ import pytest
 
 from itinerary import Itinerary
 from itinerary.api.running_node import RunningNode
-from itinerary.web.server_state import House
+from itinerary.web.server_state import ServerState
 from tests.unit.web.dashboards import hourly, run
 
 
@@ -19,15 +19,15 @@ def test_a_node_that_ends_before_its_pages_is_still_looked_at_without_an_error(t
 
     async def program() -> None:
         async with app.running() as node:
-            house = await looked_around(node)
+            server = await looked_around(node)
         try:
-            await house.rounds.once()
+            await server.rounds.once()
         finally:
-            await house.close()
+            await server.close()
 
-    async def looked_around(node: RunningNode) -> House:
-        house = House(node, app.configuration)
-        await house.rounds.once()
-        return house
+    async def looked_around(node: RunningNode) -> ServerState:
+        server = ServerState(node, app.configuration)
+        await server.rounds.once()
+        return server
 
     run(program())

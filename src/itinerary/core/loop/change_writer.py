@@ -1,6 +1,6 @@
 """Changes to one occurrence that are not written yet, and the work that waits for those writes.
 
-The change writer collects state steps, task rows and attempt rows, and sends them as one `Change` with the next
+The change writer collects state steps, task rows and attempt rows, and sends them as one `OwnerWrite` with the next
 sequence number. Several changes may be in flight, and the store answers them in order.
 
 **Gates.** Nothing is launched before its row is durable (protocol rule 8). A launch waits here under the sequence
@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
-from itinerary.core.loop.command_batch import Outbox
+from itinerary.core.loop.command_batch import CommandBatch
 from itinerary.model.attempts import AttemptKey
 from itinerary.model.rows import AttemptRow, Ref, TaskRow
 from itinerary.model.states import FINAL, TRANSITIONS, OccurrenceState, advance
-from itinerary.model.writes import Change, Limit, Step
+from itinerary.model.writes import Limit, OwnerWrite, Step
 
-__all__ = ["Pen"]
+__all__ = ["ChangeWriter"]
 
 G = TypeVar("G")
 
@@ -43,7 +43,7 @@ _RUNNING: Final = OccurrenceState.RUNNING
 _COMPLETED: Final = OccurrenceState.COMPLETED
 
 
-class Pen(Generic[G]):
+class ChangeWriter(Generic[G]):
     """Writer of the changes of one occurrence."""
 
     __slots__ = (
@@ -69,7 +69,7 @@ class Pen(Generic[G]):
         self.unanswered = 0
         self.lent_to: AttemptKey | None = None
         """The attempt whose transaction makes the next write."""
-        self._held: Change | bool = False
+        self._held: OwnerWrite | bool = False
         self._held_in = state
         """The state before the held change, which is the state in the store."""
         # Ten thousand change writers may exist at a time, so containers that few of them need are created late.
@@ -118,7 +118,7 @@ class Pen(Generic[G]):
 
     def write(
         self,
-        out: Outbox,
+        out: CommandBatch,
         *,
         is_urgent: bool = False,
         gate: Sequence[G] = (),
@@ -142,7 +142,7 @@ class Pen(Generic[G]):
         self.sequence += 1
         if not self._steps:
             self._held_in = self.state
-        change = Change(
+        change = OwnerWrite(
             self.ref,
             self.fence,
             self.sequence,
@@ -166,7 +166,7 @@ class Pen(Generic[G]):
             self._held or self._steps or self._tasks or self._attempts or self._gates or self.lent_to
         )
 
-    def complete(self, out: Outbox, task: TaskRow, attempt: AttemptRow, now: int) -> None:
+    def complete(self, out: CommandBatch, task: TaskRow, attempt: AttemptRow, now: int) -> None:
         """Write that the occurrence and its only task have completed.
 
         Fast path for `note`, `step` and `write`.
@@ -174,18 +174,18 @@ class Pen(Generic[G]):
         assert self.is_clean, "nothing else is to be written"
         self.state = _COMPLETED
         self.sequence += 1
-        change = Change(self.ref, self.fence, self.sequence, (Step(_COMPLETED, now),), (task,), (attempt,))
+        change = OwnerWrite(self.ref, self.fence, self.sequence, (Step(_COMPLETED, now),), (task,), (attempt,))
         self._send(out, change, is_urgent=True)
 
-    def _send(self, out: Outbox, change: Change, *, is_urgent: bool) -> None:
+    def _send(self, out: CommandBatch, change: OwnerWrite, *, is_urgent: bool) -> None:
         self.unanswered += 1
         out.changes.append(change)
         out.is_urgent = out.is_urgent or is_urgent
 
-    def written(self, change: Change) -> Sequence[G]:
+    def written(self, change: OwnerWrite) -> Sequence[G]:
         """Record that a change is durable. Return the work that waited for it."""
         self.unanswered -= 1
-        if change is self._held or (isinstance(self._held, Change) and self._held.sequence == change.sequence):
+        if change is self._held or (isinstance(self._held, OwnerWrite) and self._held.sequence == change.sequence):
             self._held = False
         return self._opened(change.sequence)
 
@@ -202,7 +202,7 @@ class Pen(Generic[G]):
     @property
     def is_refused(self) -> bool:
         """True if the held change was refused for lack of shares and waits for a retry."""
-        return isinstance(self._held, Change) and not self.unanswered
+        return isinstance(self._held, OwnerWrite) and not self.unanswered
 
     @property
     def can_be_lent(self) -> bool:
@@ -223,12 +223,12 @@ class Pen(Generic[G]):
 
     def limited(self) -> None:
         """Record that the held change was refused for lack of shares. The change stays held for a retry."""
-        assert isinstance(self._held, Change), "only what takes shares can lack them"
+        assert isinstance(self._held, OwnerWrite), "only what takes shares can lack them"
         self.unanswered -= 1
 
-    def ask_again(self, out: Outbox) -> None:
+    def ask_again(self, out: CommandBatch) -> None:
         """Retry the change that was refused for lack of shares."""
-        assert isinstance(self._held, Change), "only what takes shares can lack them"
+        assert isinstance(self._held, OwnerWrite), "only what takes shares can lack them"
         if not self.unanswered:
             self._send(out, self._held, is_urgent=True)
 
@@ -237,7 +237,7 @@ class Pen(Generic[G]):
 
         Return the work that waited for it.
         """
-        assert isinstance(self._held, Change), "only what takes shares can lack them"
+        assert isinstance(self._held, OwnerWrite), "only what takes shares can lack them"
         assert not self.unanswered, "its answer is known"
         waiting = self._opened(self._held.sequence)
         self.sequence -= 1

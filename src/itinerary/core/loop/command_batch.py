@@ -15,8 +15,8 @@ from itinerary.core.loop.commands import (
     KeepStatistics,
     Kill,
     Launch,
-    Level,
     Log,
+    LogLevel,
     ReadRows,
     RebuildIndex,
     Release,
@@ -26,16 +26,16 @@ from itinerary.core.loop.commands import (
     TakeUp,
     Write,
 )
-from itinerary.core.loop.events import Counted, News
+from itinerary.core.loop.events import LoadSampled, SchedulerEvent
 from itinerary.core.loop.messages import ReplyTo
 from itinerary.model.attempts import Assignment, AttemptKey
 from itinerary.model.rows import Ref, StatisticsRow
-from itinerary.model.writes import Change, Intervention, Start, Wanted
+from itinerary.model.writes import ClaimRequest, OwnerWrite, StartRequest, TakeoverWrite
 
-__all__ = ["Outbox"]
+__all__ = ["CommandBatch"]
 
 
-class Outbox:
+class CommandBatch:
     """The commands that the loop issues in one iteration."""
 
     __slots__ = (
@@ -58,20 +58,20 @@ class Outbox:
     )
 
     def __init__(self) -> None:
-        self.wanted: list[Wanted] = []
+        self.wanted: list[ClaimRequest] = []
         self.wanted_under = 0
         """The timeline revision of the claims. The iteration may receive a newer revision afterwards."""
-        self.starts: list[Start] = []
-        self.changes: list[Change] = []
+        self.starts: list[StartRequest] = []
+        self.changes: list[OwnerWrite] = []
         self.is_urgent = False
         """True if one of the changes must not wait for others to share its write."""
         self.assignments: list[Assignment] = []
         self.stops: list[AttemptKey] = []
         self.kills: list[AttemptKey] = []
-        self.news: list[News] = []
+        self.news: list[SchedulerEvent] = []
         self.reads: list[Ref] = []
-        self.releases: list[Intervention] = []
-        self.takings: list[Intervention] = []
+        self.releases: list[TakeoverWrite] = []
+        self.takings: list[TakeoverWrite] = []
         self.follow: list[Ref] = []
         self.forget: list[Ref] = []
         self._rebuild: str | None = None
@@ -82,11 +82,11 @@ class Outbox:
         if to is not None:
             self._others.append(Reply(to, answer))
 
-    def log(self, level: Level, event: str, **fields: Any) -> None:
+    def log(self, level: LogLevel, event: str, **fields: Any) -> None:
         """Log an event with its fields."""
         self._others.append(Log(level, event, fields))
 
-    def keep(self, row: StatisticsRow, counted: Counted) -> None:
+    def keep(self, row: StatisticsRow, counted: LoadSampled) -> None:
         """Store statistics of the loop, and publish its current load."""
         self._others.append(KeepStatistics(row, counted))
 

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from itinerary.core.loop.events import Counted, News
+from itinerary.core.loop.events import LoadSampled, SchedulerEvent
 from itinerary.core.loop.messages import ReplyTo
 from itinerary.model.attempts import Assignment, AttemptKey
 from itinerary.model.rows import Ref, StatisticsRow
-from itinerary.model.writes import Change, Intervention, Start, Wanted
+from itinerary.model.writes import ClaimRequest, OwnerWrite, StartRequest, TakeoverWrite
 
 __all__ = [
     "Announce",
@@ -27,8 +27,8 @@ __all__ = [
     "KeepStatistics",
     "Kill",
     "Launch",
-    "Level",
     "Log",
+    "LogLevel",
     "ReadRows",
     "RebuildIndex",
     "Release",
@@ -48,33 +48,33 @@ class Claim(_Command, frozen=True):
     """Command to create the rows of these occurrences."""
 
     revision: int
-    wanted: Sequence[Wanted]
+    wanted: Sequence[ClaimRequest]
 
 
 class StartRuns(_Command, frozen=True):
     """Command to start these occurrences."""
 
     revision: int
-    starts: Sequence[Start]
+    starts: Sequence[StartRequest]
 
 
 class Write(_Command, frozen=True):
     """Command to write these changes in order, at once or together with later ones."""
 
-    changes: Sequence[Change]
+    changes: Sequence[OwnerWrite]
     is_urgent: bool
 
 
 class Release(_Command, frozen=True):
     """Command to give back occurrences that this node will not start or continue."""
 
-    interventions: Sequence[Intervention]
+    interventions: Sequence[TakeoverWrite]
 
 
 class TakeUp(_Command, frozen=True):
     """Command to take over occurrences that began on nodes that are gone, and to read their rows."""
 
-    interventions: Sequence[Intervention]
+    interventions: Sequence[TakeoverWrite]
 
 
 class Launch(_Command, frozen=True):
@@ -123,7 +123,7 @@ class KeepStatistics(_Command, frozen=True):
     """Command to store statistics of the loop and to publish its current load."""
 
     row: StatisticsRow
-    counted: Counted
+    counted: LoadSampled
 
 
 class Reply(_Command, frozen=True):
@@ -136,10 +136,10 @@ class Reply(_Command, frozen=True):
 class Announce(_Command, frozen=True):
     """Command to publish events to observers."""
 
-    news: Sequence[News]
+    news: Sequence[SchedulerEvent]
 
 
-class Level(StrEnum):
+class LogLevel(StrEnum):
     """Severity of a log event."""
 
     DEBUG = "debug"
@@ -151,7 +151,7 @@ class Level(StrEnum):
 class Log(_Command, frozen=True):
     """Command to log an event with its fields."""
 
-    level: Level
+    level: LogLevel
     event: str
     fields: Mapping[str, Any]
 

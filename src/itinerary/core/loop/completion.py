@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from itinerary.core.loop.command_batch import Outbox
-from itinerary.core.loop.commands import Level
-from itinerary.core.loop.events import Finished, Tried
+from itinerary.core.loop.command_batch import CommandBatch
+from itinerary.core.loop.commands import LogLevel
+from itinerary.core.loop.events import AttemptEnded, OccurrenceEnded
 from itinerary.core.loop.failure import outcome_of
-from itinerary.core.loop.occurrence import Closing, Course, Stage
-from itinerary.core.loop.task_progress import Phase, StopReason, TaskProgress
+from itinerary.core.loop.occurrence import Closing, OccurrenceRun, Stage
+from itinerary.core.loop.task_progress import StopReason, TaskPhase, TaskProgress
 from itinerary.core.recovery.rescue import SILENT
 from itinerary.model.attempts import Failed
 from itinerary.model.states import OccurrenceState, TaskState
@@ -22,16 +22,16 @@ from itinerary.schedules.durations import SECOND
 __all__ = ["end", "finished", "give_up", "leave", "lose", "named", "orphan", "outcome", "tried"]
 
 
-def named(course: Course) -> dict[str, Any]:
+def named(run: OccurrenceRun) -> dict[str, Any]:
     """Return the fields that identify an occurrence in a log event."""
-    return {"run": course.key.run_id(course.plan.name), "occurrence": course.ref}
+    return {"run": run.key.run_id(run.plan.name), "occurrence": run.ref}
 
 
-def outcome(course: Course) -> tuple[OccurrenceState, str | None]:
+def outcome(run: OccurrenceRun) -> tuple[OccurrenceState, str | None]:
     """Return the final state of an occurrence, and the reason for it."""
-    if course.closing is not None:
-        return course.closing.outcome, course.closing.why
-    state, blamed = outcome_of(course.tasks)
+    if run.closing is not None:
+        return run.closing.outcome, run.closing.why
+    state, blamed = outcome_of(run.tasks)
     return state, None if blamed is None else _explained(blamed)
 
 
@@ -42,85 +42,85 @@ def _explained(task: TaskProgress) -> str:
     return f"task {task.task.name} {how}{times}{because}"
 
 
-def end(course: Course, now: int, out: Outbox) -> None:
+def end(run: OccurrenceRun, now: int, out: CommandBatch) -> None:
     """Write the end of an occurrence at once (protocol rule 10)."""
-    state, why = outcome(course)
-    course.stage = Stage.ENDING
-    course.errand = None
-    course.pen.step(state, now, why)
-    course.pen.write(out, is_urgent=True)
+    state, why = outcome(run)
+    run.stage = Stage.ENDING
+    run.side_call = None
+    run.writer.step(state, now, why)
+    run.writer.write(out, is_urgent=True)
 
 
-def finished(course: Course, state: OccurrenceState, now: int, why: str | None) -> Finished:
+def finished(run: OccurrenceRun, state: OccurrenceState, now: int, why: str | None) -> OccurrenceEnded:
     """Return the event for the end of an occurrence."""
-    started_at = course.started_at if course.has_begun else None
-    attempts = max((task.number for task in course.tasks), default=0) if course.has_begun else 0
-    return Finished(course.ref, course.key, course.plan.name, state, started_at, now, why, course.due_at, attempts)
+    started_at = run.started_at if run.has_begun else None
+    attempts = max((task.number for task in run.tasks), default=0) if run.has_begun else 0
+    return OccurrenceEnded(run.ref, run.key, run.plan.name, state, started_at, now, why, run.due_at, attempts)
 
 
-def tried(course: Course, task: TaskProgress, now: int) -> Tried:
+def tried(run: OccurrenceRun, task: TaskProgress, now: int) -> AttemptEnded:
     """Return the event for the end of the newest attempt of a task."""
-    return Tried(course.plan.name, task.task.name, task.status, task.started_at or None, now)
+    return AttemptEnded(run.plan.name, task.task.name, task.status, task.started_at or None, now)
 
 
-def give_up(course: Course, by: str) -> None:
+def give_up(run: OccurrenceRun, by: str) -> None:
     """Drop the write that was refused for lack of shares, and the attempts that waited for it."""
-    for waiting in course.pen.give_up():
+    for waiting in run.writer.give_up():
         if isinstance(waiting, TaskProgress):
             waiting.take_back(StopReason(by))
-            course.pen.note(waiting.row(course.ref))
+            run.writer.note(waiting.row(run.ref))
 
 
-def orphan(course: Course, now: int, out: Outbox) -> None:
+def orphan(run: OccurrenceRun, now: int, out: CommandBatch) -> None:
     """End all running work of an occurrence whose orchestrator has been silent for too long (O4).
 
     Record the reason in each task as well. If this node dies before the hooks have run, another node reads the outcome
     there.
     """
-    why = f"{SILENT} {course.seen_at} (microseconds), {(now - course.seen_at) // SECOND} s ago"
-    if course.runs_errand and course.errand is not None:
-        out.kills.append(course.errand.key)
-    course.errand = course.resume_at = None
-    if course.pen.is_refused:
-        give_up(course, "the scheduler")
-    kill_all(course, out)
-    for task in course.tasks:
+    why = f"{SILENT} {run.seen_at} (microseconds), {(now - run.seen_at) // SECOND} s ago"
+    if run.runs_errand and run.side_call is not None:
+        out.kills.append(run.side_call.key)
+    run.side_call = run.resume_at = None
+    if run.writer.is_refused:
+        give_up(run, "the scheduler")
+    kill_all(run, out)
+    for task in run.tasks:
         match task.phase:
-            case Phase.GATED | Phase.RUNNING | Phase.STOPPING:
-                task.end(course.ref, Failed(why), now)
-                out.news.append(tried(course, task, now))
+            case TaskPhase.GATED | TaskPhase.RUNNING | TaskPhase.STOPPING:
+                task.end(run.ref, Failed(why), now)
+                out.news.append(tried(run, task, now))
                 task.finish(reason=why)
-                course.pen.note(task.row(course.ref), task.tries[-1])
-            case Phase.WAITING:
+                run.writer.note(task.row(run.ref), task.tries[-1])
+            case TaskPhase.WAITING:
                 task.finish(TaskState.SKIPPED, reason=why)
-                course.pen.note(task.row(course.ref))
-            case Phase.RETRYING:
+                run.writer.note(task.row(run.ref))
+            case TaskPhase.RETRYING:
                 task.finish(reason=why)
-                course.pen.note(task.row(course.ref))
-            case Phase.DONE:
+                run.writer.note(task.row(run.ref))
+            case TaskPhase.DONE:
                 pass
             case _:
                 assert_never(task.phase)
-    course.closing = Closing(OccurrenceState.ORPHANED, "the scheduler", why)
-    out.log(Level.ERROR, "occurrence.orphaned", **named(course), why=why, last_seen=course.seen_at)
+    run.closing = Closing(OccurrenceState.ORPHANED, "the scheduler", why)
+    out.log(LogLevel.ERROR, "occurrence.orphaned", **named(run), why=why, last_seen=run.seen_at)
 
 
-def lose(course: Course, why: str, out: Outbox) -> None:
+def lose(run: OccurrenceRun, why: str, out: CommandBatch) -> None:
     """Kill the work of an occurrence that has ended or belongs to another node now, and write nothing more."""
-    kill_all(course, out)
-    course.stage = Stage.OVER
-    out.log(Level.WARNING, "occurrence.lost", **named(course), why=why)
+    kill_all(run, out)
+    run.stage = Stage.DONE
+    out.log(LogLevel.WARNING, "occurrence.lost", **named(run), why=why)
 
 
-def leave(course: Course, out: Outbox) -> None:
+def leave(run: OccurrenceRun, out: CommandBatch) -> None:
     """Stop following an occurrence whose work continues without this node. Another node follows it."""
-    kill_all(course, out)
-    course.stage = Stage.OVER
-    out.log(Level.INFO, "occurrence.left", **named(course), why="its pods go on, and another node follows them")
+    kill_all(run, out)
+    run.stage = Stage.DONE
+    out.log(LogLevel.INFO, "occurrence.left", **named(run), why="its pods go on, and another node follows them")
 
 
-def kill_all(course: Course, out: Outbox) -> None:
+def kill_all(run: OccurrenceRun, out: CommandBatch) -> None:
     """Kill all running work of an occurrence."""
-    out.kills += [task.key(course.ref) for task in course.tasks if task.phase in (Phase.RUNNING, Phase.STOPPING)]
-    if course.errand is not None and course.runs_errand:
-        out.kills.append(course.errand.key)
+    out.kills += [task.key(run.ref) for task in run.tasks if task.phase in (TaskPhase.RUNNING, TaskPhase.STOPPING)]
+    if run.side_call is not None and run.runs_errand:
+        out.kills.append(run.side_call.key)

@@ -15,15 +15,23 @@ from typing import TypeAlias
 
 import msgspec
 
-from itinerary.model.overload import Behind
+from itinerary.model.overload import OverloadExtent
 from itinerary.model.policies import Recovery
 from itinerary.model.rows import Key, Ref
 from itinerary.model.states import OccurrenceState, TaskState
 
-__all__ = ["Began", "Counted", "FellBehind", "Finished", "News", "Settled", "Tried"]
+__all__ = [
+    "AttemptEnded",
+    "FellBehind",
+    "LoadSampled",
+    "OccurrenceDecided",
+    "OccurrenceEnded",
+    "OccurrenceStarted",
+    "SchedulerEvent",
+]
 
 
-class Began(msgspec.Struct, frozen=True, gc=False):
+class OccurrenceStarted(msgspec.Struct, frozen=True, gc=False):
     """The durable start of an occurrence on this node."""
 
     ref: Ref
@@ -35,7 +43,7 @@ class Began(msgspec.Struct, frozen=True, gc=False):
     """The recovery strategy of the job, if the occurrence makes up for a missed instant."""
 
 
-class Tried(msgspec.Struct, frozen=True, gc=False):
+class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     """The end of an attempt on this node. Its write is in progress."""
 
     job: str
@@ -45,7 +53,7 @@ class Tried(msgspec.Struct, frozen=True, gc=False):
     ended_at: int
 
 
-class Finished(msgspec.Struct, frozen=True, gc=False):
+class OccurrenceEnded(msgspec.Struct, frozen=True, gc=False):
     """The durable end of an occurrence on this node. Its start may have found it skipped or cancelled."""
 
     ref: Ref
@@ -60,7 +68,7 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     """The number of attempts of its task; with several tasks, the highest number."""
 
 
-class Settled(msgspec.Struct, frozen=True, gc=False):
+class OccurrenceDecided(msgspec.Struct, frozen=True, gc=False):
     """A durable decision about instants, or the durable end of an occurrence, by a component that did not run it."""
 
     key: Key
@@ -71,7 +79,7 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
     """The number of instants that the decision covers."""
 
 
-class Counted(msgspec.Struct, frozen=True, gc=False):
+class LoadSampled(msgspec.Struct, frozen=True, gc=False):
     """The current load of the loop."""
 
     running: int
@@ -86,7 +94,9 @@ class FellBehind(msgspec.Struct, frozen=True, gc=False):
     Published every few seconds while the overload lasts, and with None at its end.
     """
 
-    behind: Behind | None
+    behind: OverloadExtent | None
 
 
-News: TypeAlias = Began | Tried | Finished | Settled | Counted | FellBehind
+SchedulerEvent: TypeAlias = (
+    OccurrenceStarted | AttemptEnded | OccurrenceEnded | OccurrenceDecided | LoadSampled | FellBehind
+)

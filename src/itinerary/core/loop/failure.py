@@ -20,17 +20,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from itinerary.core.loop.task_progress import BEGUN, Phase, TaskProgress
-from itinerary.model.overrides import Level
+from itinerary.core.loop.task_progress import BEGUN, TaskPhase, TaskProgress
+from itinerary.model.overrides import OverrideLevel
 from itinerary.model.policies import Mode
 from itinerary.model.states import OccurrenceState
 
-__all__ = ["Decision", "decide", "is_doomed", "outcome_of"]
+__all__ = ["FailureDecision", "decide", "is_doomed", "outcome_of"]
 
-_WAITING: Final = Phase.WAITING
+_WAITING: Final = TaskPhase.WAITING
 
 
-class Decision(NamedTuple):
+class FailureDecision(NamedTuple):
     """The next steps of an occurrence. Each task appears at most once."""
 
     begin: Sequence[TaskProgress] = ()
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
     """The failed task for which others are stopped or skipped."""
 
 
-def decide(tasks: Sequence[TaskProgress], mode: Mode, *, is_closing: bool) -> Decision:
+def decide(tasks: Sequence[TaskProgress], mode: Mode, *, is_closing: bool) -> FailureDecision:
     """Return the next steps of an occurrence.
 
     Args:
@@ -63,13 +63,13 @@ def decide(tasks: Sequence[TaskProgress], mode: Mode, *, is_closing: bool) -> De
             if (is_closing or hard is not None) and not spared:
                 stop.append(task)
             busy = True
-            held = held or (phase is Phase.RETRYING and task.config.failure.holds_peers)
+            held = held or (phase is TaskPhase.RETRYING and task.config.failure.holds_peers)
     is_over = not busy and not begin
     if held or (busy and not mode.is_parallel):
         begin = []
     elif not mode.is_parallel:
         begin = begin[:1]
-    return Decision(begin, stop, skip, is_over, failed)
+    return FailureDecision(begin, stop, skip, is_over, failed)
 
 
 def is_doomed(task: TaskProgress, tasks: Sequence[TaskProgress], *, is_closing: bool) -> bool:
@@ -93,7 +93,7 @@ def outcome_of(tasks: Sequence[TaskProgress]) -> tuple[OccurrenceState, TaskProg
 def _is_spared(task: TaskProgress, *, is_closing: bool) -> bool:
     """True if the failure of a peer leaves the task alone, because the task sets `continue` itself."""
     config = task.config
-    return not is_closing and config.failure.spares_peers and config.source("failure") is Level.TASK
+    return not is_closing and config.failure.spares_peers and config.source("failure") is OverrideLevel.TASK
 
 
 def _blamed(tasks: Sequence[TaskProgress]) -> tuple[TaskProgress | None, TaskProgress | None]:

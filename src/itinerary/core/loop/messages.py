@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from itinerary.core.recovery.membership import Members
 from itinerary.core.timeline.index import ScheduledRunIndex
-from itinerary.core.timeline.job_plan import PlanBook
+from itinerary.core.timeline.job_plan import PlanCache
 from itinerary.model.attempts import AttemptKey, Report
 from itinerary.model.queries import Detail
 from itinerary.model.rows import JobNumber, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
-from itinerary.model.writes import Change, Claimed, Refusal, Refused, Start, Started, Wanted, Written
+from itinerary.model.writes import Claimed, ClaimRequest, OwnerWrite, Refusal, Refused, Started, StartRequest, Written
 
 __all__ = [
     "ActiveAsked",
@@ -43,9 +43,9 @@ __all__ = [
     "ShutdownRequested",
     "StartsAnswered",
     "StatisticsAsked",
+    "StoreContactLost",
+    "StoreContactRestored",
     "TakenUp",
-    "TouchLost",
-    "TouchRegained",
     "TransactionEnded",
     "TransactionOpened",
     "Unclaimable",
@@ -73,7 +73,7 @@ class IndexBuilt(_Message, frozen=True):
     """The meaning of the index numbers: a job, and its version in force at those instants."""
     job_numbers: NDArray[np.int64]
     """The job numbers alone, as a column."""
-    plans: PlanBook
+    plans: PlanCache
 
 
 class JobChanged(_Message, frozen=True):
@@ -109,21 +109,21 @@ class ClockJumped(_Message, frozen=True):
 class ClaimsAnswered(_Message, frozen=True):
     """The answers to claims: the claims that were won, or why none was."""
 
-    wanted: Sequence[Wanted]
+    wanted: Sequence[ClaimRequest]
     answer: Sequence[Claimed] | Refusal
 
 
 class Unclaimable(_Message, frozen=True):
     """Claims that no store can accept. The loop logs them and does not retry."""
 
-    wanted: Sequence[Wanted]
+    wanted: Sequence[ClaimRequest]
     error: str
 
 
 class StartsAnswered(_Message, frozen=True):
     """The answers to starts, one for each."""
 
-    starts: Sequence[Start]
+    starts: Sequence[StartRequest]
     answers: Sequence[Started | Refused]
 
 
@@ -136,7 +136,7 @@ class TakenUp(_Message, frozen=True):
 class WritesAnswered(_Message, frozen=True):
     """The answers to changes, one for each."""
 
-    changes: Sequence[Change]
+    changes: Sequence[OwnerWrite]
     answers: Sequence[Written | Refused]
 
 
@@ -188,7 +188,7 @@ class WorkOffered(_Message, frozen=True):
     rows: Sequence[OccurrenceRow]
 
 
-class TouchLost(_Message, frozen=True):
+class StoreContactLost(_Message, frozen=True):
     """A loss of contact with the store, after which other nodes may soon declare this node dead.
 
     `silent_for` is the time since the store last heard this node, in microseconds.
@@ -197,7 +197,7 @@ class TouchLost(_Message, frozen=True):
     silent_for: int
 
 
-class TouchRegained(_Message, frozen=True):
+class StoreContactRestored(_Message, frozen=True):
     """The return of contact with the store."""
 
 
@@ -276,8 +276,8 @@ Message: TypeAlias = (
     | TransactionEnded
     | RowsRead
     | WorkOffered
-    | TouchLost
-    | TouchRegained
+    | StoreContactLost
+    | StoreContactRestored
     | CancelRequested
     | ConfigurationUpdated
     | OccurrenceAsked

@@ -15,20 +15,20 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from itinerary.core.loop.change_writer import Pen
-from itinerary.core.loop.task_progress import BEGUN, IN_FLIGHT, Phase, StopReason, TaskProgress
+from itinerary.core.loop.change_writer import ChangeWriter
+from itinerary.core.loop.task_progress import BEGUN, IN_FLIGHT, StopReason, TaskPhase, TaskProgress
 from itinerary.core.recovery.strategies import overlap_of_recovery
-from itinerary.core.timeline.history import Paused
-from itinerary.core.timeline.job_plan import HOOK_TIMEOUT, JobPlan, Terms, check_timeout
-from itinerary.model.attempts import Assignment, AttemptKey, Facts, ZoneSpan
+from itinerary.core.timeline.history import JobPaused
+from itinerary.core.timeline.job_plan import HOOK_TIMEOUT, JobPlan, StartConfig, check_timeout
+from itinerary.model.attempts import Assignment, AttemptInfo, AttemptKey, ZoneSpan
 from itinerary.model.audit_trail import marked
 from itinerary.model.job import JsonObject
 from itinerary.model.occurrence import Kind, Window
-from itinerary.model.overrides import Level
+from itinerary.model.overrides import OverrideLevel
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Intervention, Start
+from itinerary.model.writes import StartRequest, TakeoverWrite
 from itinerary.schedules.durations import SECOND
 
 __all__ = [
@@ -36,11 +36,11 @@ __all__ = [
     "SHUTDOWN",
     "UNSTARTED",
     "Closing",
-    "Course",
-    "Errand",
-    "ErrandKind",
-    "Here",
     "Interruption",
+    "NodeContext",
+    "OccurrenceRun",
+    "SideCall",
+    "SideCallKind",
     "Stage",
     "cancelling",
 ]
@@ -49,31 +49,31 @@ __all__ = [
 class Stage(IntEnum):
     """The component that acts next."""
 
-    WANTED = auto()
+    CLAIMING = auto()
     """The store: the row is being created."""
     CLAIMED = auto()
     """Time: the occurrence waits for its instant, in `prerun`."""
-    LINED_UP = auto()
+    WAITING_FOR_SLOT = auto()
     """A slot of this node: the occurrence is due and waits for one."""
     STARTING = auto()
     """The store: the start is being written."""
-    CHECKING = auto()
+    CONDITIONS = auto()
     """The requirements."""
-    GREETING = auto()
+    START_HOOKS = auto()
     """The on_start hooks."""
-    WORKING = auto()
+    TASKS = auto()
     """The tasks."""
-    TELLING = auto()
+    COMPLETE_HOOKS = auto()
     """The on_complete hooks."""
     ENDING = auto()
     """The store: the end is being written."""
-    OVER = auto()
+    DONE = auto()
     """None: the occurrence has ended, or belongs to another node."""
 
 
-UNSTARTED: Final = frozenset({Stage.CLAIMED, Stage.LINED_UP, Stage.STARTING})
+UNSTARTED: Final = frozenset({Stage.CLAIMED, Stage.WAITING_FOR_SLOT, Stage.STARTING})
 """Stages in which the occurrence has a row and has not begun."""
-LIVE: Final = frozenset({Stage.CHECKING, Stage.GREETING, Stage.WORKING, Stage.TELLING})
+LIVE: Final = frozenset({Stage.CONDITIONS, Stage.START_HOOKS, Stage.TASKS, Stage.COMPLETE_HOOKS})
 """Stages in which the occurrence has begun here, and its end is not yet being written."""
 
 
@@ -109,7 +109,7 @@ class Interruption:
         """Attempts whose write was refused for lack of a share of a limit."""
 
 
-class Here(NamedTuple):
+class NodeContext(NamedTuple):
     """Facts about the node that all its occurrences share."""
 
     node: NodeNumber
@@ -121,7 +121,7 @@ class Here(NamedTuple):
     """The longest time between two iterations, and the unit of the delay before a request is repeated."""
 
 
-class ErrandKind(Enum):
+class SideCallKind(Enum):
     """Kinds of calls besides tasks. The value replaces the place of a task, so no call is taken for a task."""
 
     ON_START = -1
@@ -130,12 +130,12 @@ class ErrandKind(Enum):
     ON_COMPLETE = -4
 
 
-class Errand:
+class SideCall:
     """A condition check, action or hook call of an occurrence."""
 
     __slots__ = ("index", "key", "kill_at", "kind", "stop_at", "title")
 
-    def __init__(self, kind: ErrandKind, index: int, title: str, key: AttemptKey) -> None:
+    def __init__(self, kind: SideCallKind, index: int, title: str, key: AttemptKey) -> None:
         self.kind, self.index, self.title, self.key = kind, index, title, key
         self.stop_at: int | None = None
         """When the call is asked to end; None before it runs, and after that request."""
@@ -143,7 +143,7 @@ class Errand:
         """When the call is abandoned."""
 
 
-class Course:
+class OccurrenceRun:
     """An occurrence on this node."""
 
     __slots__ = (
@@ -155,14 +155,11 @@ class Course:
         "deadline_at",
         "due_at",
         "ended_as",
-        "errand",
-        "errands_run",
         "expires_at",
         "fence",
         "found",
         "has_shares",
         "held_by",
-        "here",
         "holds_slot",
         "interruption",
         "is_marked",
@@ -175,34 +172,37 @@ class Course:
         "lined_up_at",
         "made_at",
         "misses",
+        "node",
         "only_tasks",
         "overrides",
         "passes_held",
-        "pen",
         "place",
         "plan",
         "ref",
         "request",
         "resume_at",
         "seen_at",
+        "side_call",
+        "side_calls_made",
         "skip",
         "stage",
+        "start_config",
         "started_at",
         "taking",
         "tasks",
-        "terms",
         "unsure",
         "was_early",
         "window",
+        "writer",
         "zones",
     )
 
-    pen: Pen[TaskProgress | Errand]
+    writer: ChangeWriter[TaskProgress | SideCall]
     """The change writer of the occurrence, which exists from its start on."""
 
-    def __init__(self, here: Here, key: Key, plan: JobPlan, due_at: int) -> None:  # noqa: PLR0915 - all fields
-        self.here, self.key, self.plan, self.due_at = here, key, plan, due_at
-        self.stage = Stage.WANTED
+    def __init__(self, node: NodeContext, key: Key, plan: JobPlan, due_at: int) -> None:  # noqa: PLR0915 - all fields
+        self.node, self.key, self.plan, self.due_at = node, key, plan, due_at
+        self.stage = Stage.CLAIMING
         self.ref = Ref(0)
         self.fence: int | None = None
         """The fence of this node's claim before the start; None for an occurrence that any node may start."""
@@ -210,16 +210,16 @@ class Course:
         """The fence of the row when this node received it. With a higher fence the row has another owner, or none."""
         self.adjustments = 0
         self.overrides: str | None = None
-        self.terms: Terms = plan.terms
+        self.start_config: StartConfig = plan.start_config
         self.tasks: list[TaskProgress] = []
-        self.request: Start | None = None
+        self.request: StartRequest | None = None
         self.only_tasks: tuple[str, ...] | None = None
         """For a replay: the tasks to run again, if not all."""
         self.skip: str | None = None
         """The reason to record the occurrence as skipped when it is due, instead of starting it."""
         self.found: OccurrenceRow | None = None
         """For an occurrence that began on a node that is gone: its row, as this node found it."""
-        self.taking: Intervention | None = None
+        self.taking: TakeoverWrite | None = None
         """The takeover write, until the store has answered it."""
         self.started_at = self.expires_at = self.seen_at = self.alarm_at = self.lined_up_at = 0
         self.misses = 0
@@ -243,7 +243,7 @@ class Course:
         """The limit that had no share for the start."""
         self.made_at = key.instant
         """When the occurrence was to run: its instant, or the time of its request. A later pause holds it."""
-        self.held_by: Paused | None = None
+        self.held_by: JobPaused | None = None
         """The pause that holds the occurrence."""
         self.passes_held = False
         """True if the occurrence was requested after its job was paused."""
@@ -253,8 +253,8 @@ class Course:
         """How many times a share of a limit was missing, and how many times the start was too early."""
         self.ended_as: OccurrenceState | None = None
         """The outcome of an occurrence that did not start here, if it is known."""
-        self.errand: Errand | None = None
-        self.errands_run = 0
+        self.side_call: SideCall | None = None
+        self.side_calls_made = 0
         self.resume_at: int | None = None
         """When to check a requirement again, or to ask for a share of a limit again."""
         self.deadline_at: int | None = None
@@ -270,7 +270,7 @@ class Course:
         if self.stage in _BEFORE_THE_START:
             return _BEFORE_THE_START[self.stage]
         if self.has_begun:
-            return self.pen.stored_state
+            return self.writer.stored_state
         assert self.ended_as is not None, "it is no longer this node's, and nobody asks"
         return self.ended_as
 
@@ -282,14 +282,14 @@ class Course:
     def next_ask(self, now: int) -> int:
         """Return when to ask again for a missing share of a limit: soon at first, then less and less often."""
         self.lacked += 1
-        return now + self.here.turn * min(1 << (self.lacked - 1), _ASKS_AFTER_MAX)
+        return now + self.node.turn * min(1 << (self.lacked - 1), _ASKS_AFTER_MAX)
 
     @property
     def only_waits(self) -> bool:
         """True if no task runs or is being stopped, and at least one waits to retry."""
         waits = False
         for task in self.tasks:
-            if task.phase is Phase.RETRYING:
+            if task.phase is TaskPhase.RETRYING:
                 waits = True
             elif task.phase in BEGUN:
                 return False
@@ -304,12 +304,12 @@ class Course:
     def outlives_its_node(self) -> bool:
         """True if all running work of the occurrence continues without this node: pods (K4)."""
         begun = [task for task in self.tasks if task.phase in IN_FLIGHT]
-        return self.stage is Stage.WORKING and bool(begun) and all(task.outlives for task in begun)
+        return self.stage is Stage.TASKS and bool(begun) and all(task.outlives for task in begun)
 
     @property
     def runs_errand(self) -> bool:
         """True if a check, action or hook runs or is being stopped."""
-        return self.errand is not None and (self.errand.stop_at is not None or self.errand.kill_at is not None)
+        return self.side_call is not None and (self.side_call.stop_at is not None or self.side_call.kill_at is not None)
 
     def refit(self, plan: JobPlan, overrides: str | None, adjustments: int) -> None:
         """Prepare to start the occurrence with another version of its job, or with other overrides.
@@ -317,7 +317,7 @@ class Course:
         Raises:
             ItineraryError: The overrides are not valid. The occurrence is unchanged.
         """
-        self.terms = plan.terms_of(overrides)
+        self.start_config = plan.terms_of(overrides)
         self.plan, self.overrides, self.adjustments = plan, overrides, adjustments
         self.prepare()
 
@@ -332,41 +332,41 @@ class Course:
         self.seen_at, self.expires_at, self.begun_at = self.seen_at + by, self.expires_at + by, self.begun_at + by
         self.resume_at = None if self.resume_at is None else self.resume_at + by
         self.deadline_at = None if self.deadline_at is None else self.deadline_at + by
-        if (errand := self.errand) is not None:
-            errand.stop_at = None if errand.stop_at is None else errand.stop_at + by
-            errand.kill_at = None if errand.kill_at is None else errand.kill_at + by
+        if (side_call := self.side_call) is not None:
+            side_call.stop_at = None if side_call.stop_at is None else side_call.stop_at + by
+            side_call.kill_at = None if side_call.kill_at is None else side_call.kill_at + by
         for task in self.tasks:
             task.shift(by)
 
     def prepare(self) -> None:
         """Build the start request ahead of the instant, when there is time for it."""
-        plan, terms, ref = self.plan, self.terms, self.ref
-        job, definition = terms.config.job, plan.definition
+        plan, start_config, ref = self.plan, self.start_config, self.ref
+        job, definition = start_config.config.job, plan.definition
         tasks = self.tasks = [
             TaskProgress(task, config)
-            for task, config in zip(plan.tasks, terms.tasks, strict=True)
+            for task, config in zip(plan.tasks, start_config.tasks, strict=True)
             if self.only_tasks is None or task.name in self.only_tasks
         ]
         attempts: tuple[AttemptRow, ...] = ()
         checks = bool(definition.requires)
         if not checks and not definition.on_start:
-            first = tasks if terms.is_parallel else tasks[:1]
+            first = tasks if start_config.is_parallel else tasks[:1]
             attempts = tuple([task.prepare(ref, None) for task in first])
-        request = Start(
+        request = StartRequest(
             ref,
             self.fence,
             self.adjustments,
-            terms.json,
+            start_config.json,
             self.may_take(),
             self._overlap(),
             None if self.is_recovery else job.max_queued,
-            terms.limits,
+            start_config.limits,
             OccurrenceState.CONDITION_PENDING if checks else self._first_state(attempts),
             tuple([task.row(ref) for task in tasks]) if len(tasks) > 1 else (),
             attempts,
             None if self.fence is not None else self.last_fence,
             self.skip,
-            self.due_at + self.here.late_for,
+            self.due_at + self.node.late_for,
             self.passes_held,
             self.key.job,
             self.key.instant if self.key.kind is Kind.SCHEDULED else None,
@@ -379,11 +379,11 @@ class Course:
         Recovery runs one after another (R2). A run that a person requested waits for its turn where the job says `skip`
         (R4): that policy limits the runs of the schedule. A request that says `skip` itself is skipped.
         """
-        config = self.terms.config.job
+        config = self.start_config.config.job
         if self.is_recovery:
             return overlap_of_recovery(config.overlap)
         is_asked = not self.key.kind.is_by_schedule
-        if is_asked and config.overlap.skips and config.source("overlap") is not Level.OCCURRENCE:
+        if is_asked and config.overlap.skips and config.source("overlap") is not OverrideLevel.OCCURRENCE:
             return Overlap.QUEUE
         return config.overlap
 
@@ -395,14 +395,14 @@ class Course:
 
     def may_take(self) -> int:
         """Return the longest possible duration from start to end. After that, the reaper ends the occurrence."""
-        plan, terms = self.plan, self.terms
-        if terms is plan.terms and plan.may_take is not None:
+        plan, start_config = self.plan, self.start_config
+        if start_config is plan.start_config and plan.may_take is not None:
             return plan.may_take
-        definition, config, grace = plan.definition, terms.config.job, self.here.kill_grace
+        definition, config, grace = plan.definition, start_config.config.job, self.node.kill_grace
         hooks = (len(definition.on_start) + len(definition.on_complete)) * (HOOK_TIMEOUT + grace)
         last_looks = 2 * len(definition.requires) * (check_timeout(config) + grace)
         may_take = config.execution_timeout + grace + plan.waits_for + last_looks + hooks
-        if terms is plan.terms:
+        if start_config is plan.start_config:
             plan.may_take = may_take
         return may_take
 
@@ -418,11 +418,11 @@ class Course:
     ) -> Assignment:
         """Return the assignment of one attempt for an executor."""
         plan, window = self.plan, self.window
-        facts = Facts(
+        facts = AttemptInfo(
             job=plan.name,
             version=plan.version,
             task=title,
-            node=self.here.name,
+            node=self.node.name,
             key=self.key,
             attempt=key.number,
             started_at=now,
@@ -442,8 +442,8 @@ class Course:
 _ASKS_AFTER_MAX: Final = 16
 """The most turns of the loop between two requests for a share of a limit."""
 _BEFORE_THE_START: Final = {
-    Stage.WANTED: OccurrenceState.PRERUN,
+    Stage.CLAIMING: OccurrenceState.PRERUN,
     Stage.CLAIMED: OccurrenceState.PRERUN,
-    Stage.LINED_UP: OccurrenceState.PENDING,
+    Stage.WAITING_FOR_SLOT: OccurrenceState.PENDING,
     Stage.STARTING: OccurrenceState.PENDING,
 }

@@ -22,10 +22,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from itinerary.model.overload import Behind, Bottleneck
+from itinerary.model.overload import Bottleneck, OverloadExtent
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["BEHIND_MIN", "LOOK_EVERY", "REPEAT_AFTER", "Measured", "OnTimeAgain", "Overload", "bottleneck"]
+__all__ = [
+    "BEHIND_MIN",
+    "LOOK_EVERY",
+    "REPEAT_AFTER",
+    "LoadMeasurement",
+    "OnTimeAgain",
+    "OverloadDetector",
+    "bottleneck",
+]
 
 LOOK_EVERY: Final = 5 * SECOND
 BEHIND_MIN: Final = 5 * SECOND
@@ -42,7 +50,7 @@ _STORE_FULL: Final = 0.8
 """Fractions of the time between two looks."""
 
 
-class Measured(NamedTuple):
+class LoadMeasurement(NamedTuple):
     """Measurements since the last look. Fractions are between 0 and 1, or above."""
 
     oldest_due_at: int | None
@@ -67,17 +75,17 @@ class OnTimeAgain(NamedTuple):
     worst: int
 
 
-class Overload:
+class OverloadDetector:
     """Overload detector of one node."""
 
     def __init__(self) -> None:
-        self.behind: Behind | None = None
+        self.behind: OverloadExtent | None = None
         """The current overload of the node; None if its runs start in time."""
         self._late = self._in_time = 0
         self._since = 0
         self._worst = self._said_at = 0
 
-    def look(self, now: int, measured: Measured) -> Behind | OnTimeAgain | None:
+    def look(self, now: int, measured: LoadMeasurement) -> OverloadExtent | OnTimeAgain | None:
         """Evaluate one look. Return the change to report, if there is one."""
         by = 0 if measured.oldest_due_at is None else max(now - measured.oldest_due_at, 0)
         if by < BEHIND_MIN:
@@ -90,13 +98,13 @@ class Overload:
         if self._late < _LOOKS and self.behind is None:
             return None
         is_new = self.behind is None
-        self.behind = Behind(self._since, by, measured.waiting, bottleneck(measured))
+        self.behind = OverloadExtent(self._since, by, measured.waiting, bottleneck(measured))
         if not is_new and self._said_at <= now < self._said_at + REPEAT_AFTER:
             return None
         self._said_at = now
         return self.behind
 
-    def _over(self, now: int, by: int, measured: Measured) -> OnTimeAgain | None:
+    def _over(self, now: int, by: int, measured: LoadMeasurement) -> OnTimeAgain | None:
         if self._in_time < _LOOKS:
             assert self.behind is not None, "only the end of something is looked at twice"
             self.behind = msgspec.structs.replace(self.behind, by=by, waiting=measured.waiting)
@@ -105,7 +113,7 @@ class Overload:
         return OnTimeAgain(max(now - self._since, 0), self._worst)
 
 
-def bottleneck(measured: Measured) -> Bottleneck:
+def bottleneck(measured: LoadMeasurement) -> Bottleneck:
     """Return the bottleneck of a node, from the measurements."""
     has_slots = measured.slots < _SLOTS_FULL
     is_starved = measured.loop >= _LOOP_FULL or measured.waited >= _WAITED_LONG

@@ -6,12 +6,12 @@ import msgspec
 
 from itinerary.model.rows import Key, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Change
+from itinerary.model.writes import OwnerWrite
 
-__all__ = ["ActiveOccurrence", "JobStanding", "Loan", "LoopStatistics", "Told"]
+__all__ = ["ActiveOccurrence", "JobOverview", "LoopStatistics", "RequestReply", "WriteGrant"]
 
 
-class Told(msgspec.Struct, frozen=True):
+class RequestReply(msgspec.Struct, frozen=True):
     """The answer to a request: whether it is being carried out, and if not, why not."""
 
     done: bool
@@ -32,7 +32,7 @@ class ActiveOccurrence(msgspec.Struct, frozen=True):
     """A slot of this node and the queue position; a retry and its number; a requirement; a share of a limit."""
 
 
-class JobStanding(msgspec.Struct, frozen=True):
+class JobOverview(msgspec.Struct, frozen=True):
     """The status of a job on this node."""
 
     job: str
@@ -52,11 +52,11 @@ class LoopStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """The number of updates that are not durable yet."""
 
 
-class Loan(msgspec.Struct, frozen=True):
+class WriteGrant(msgspec.Struct, frozen=True):
     """The two possible writes of a task transaction (D6), of which it makes one.
 
     Nothing else is written until the transaction ends.
     """
 
-    success: Change
-    failure: Change
+    success: OwnerWrite
+    failure: OwnerWrite

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from itinerary.core.loop import lifecycle
-from itinerary.core.loop.command_batch import Outbox
-from itinerary.core.loop.commands import Level
+from itinerary.core.loop.command_batch import CommandBatch
+from itinerary.core.loop.commands import LogLevel
 from itinerary.core.loop.messages import (
     AttemptsReported,
     ClaimsAnswered,
@@ -30,11 +30,11 @@ from itinerary.core.loop.messages import (
     StartsAnswered,
     WritesAnswered,
 )
-from itinerary.core.loop.state import Board
+from itinerary.core.loop.state import SchedulerState
 from itinerary.model.attempts import Report
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Reports"]
+__all__ = ["ReportQueue"]
 
 HELD_MAX: Final = SECOND // 2
 AT_ONCE: Final = 1_024
@@ -44,11 +44,11 @@ _CAN_WAIT_FOR: Final = (StartsAnswered, AttemptsReported, ClaimsAnswered, Writes
 """Messages that may be processed before waiting reports: none of them changes a running attempt."""
 
 
-class Reports:
+class ReportQueue:
     """Executor reports that are not processed yet."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, scheduler: SchedulerState) -> None:
+        self._scheduler = scheduler
         self._waiting: deque[Report] = deque()
         self._since = 0
         self._is_herd = False
@@ -69,41 +69,41 @@ class Reports:
             return None
         if self._is_herd:
             return self._since + HELD_MAX
-        return self._board.launching_until if self._is_launching else 0
+        return self._scheduler.launching_until if self._is_launching else 0
 
     @property
     def can_go_on(self) -> bool:
         """True if there are reports that need not wait."""
         return bool(self._waiting) and not self._is_herd and not self._is_launching
 
-    def before(self, message: Message, now: int, out: Outbox) -> None:
+    def before(self, message: Message, now: int, out: CommandBatch) -> None:
         """Process all waiting reports, if the message must not be processed before them."""
         if self._waiting and not isinstance(message, _CAN_WAIT_FOR):
             self._take(len(self._waiting), now, out)
 
-    def take_up(self, now: int, out: Outbox) -> None:
+    def take_up(self, now: int, out: CommandBatch) -> None:
         """Process the reports that must not wait longer."""
-        board, was_herd = self._board, self._is_herd
-        starts = board.starting + board.ready
-        self._is_herd = (starts >= HERD or (was_herd and starts > 0)) and not board.turns.waiting
+        scheduler, was_herd = self._scheduler, self._is_herd
+        starts = scheduler.starting + scheduler.ready
+        self._is_herd = (starts >= HERD or (was_herd and starts > 0)) and not scheduler.turns.waiting
         has_ended = was_herd and not self._is_herd
-        self._is_launching = (has_ended or self._is_launching) and board.is_launching(now)
+        self._is_launching = (has_ended or self._is_launching) and scheduler.is_launching(now)
         if not self._waiting:
             return
-        alarm_at, is_held = board.alarms.next_at, self._since <= now < self._since + HELD_MAX
+        alarm_at, is_held = scheduler.alarms.next_at, self._since <= now < self._since + HELD_MAX
         if alarm_at is not None and alarm_at <= now:
             self._take(len(self._waiting), now, out)
         elif not (is_held and (self._is_herd or self._is_launching)):
             self._take(AT_ONCE, now, out)
 
-    def _take(self, count: int, now: int, out: Outbox) -> None:
+    def _take(self, count: int, now: int, out: CommandBatch) -> None:
         for _ in range(min(count, len(self._waiting))):
             self._take_one(self._waiting.popleft(), now, out)
         self._since = now
 
-    def _take_one(self, report: Report, now: int, out: Outbox) -> None:
-        course = self._board.live.get(report.key.ref)
-        if course is not None and lifecycle.reported(course, report, now, out):
-            self._board.after(course, now, out)
+    def _take_one(self, report: Report, now: int, out: CommandBatch) -> None:
+        run = self._scheduler.live.get(report.key.ref)
+        if run is not None and lifecycle.reported(run, report, now, out):
+            self._scheduler.after(run, now, out)
         else:
-            out.log(Level.INFO, "attempt.late_report", attempt=tuple(report.key), report=type(report).__name__)
+            out.log(LogLevel.INFO, "attempt.late_report", attempt=tuple(report.key), report=type(report).__name__)

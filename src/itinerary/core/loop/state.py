@@ -13,16 +13,16 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from itinerary.core.loop import lifecycle, shutdown
-from itinerary.core.loop.command_batch import Outbox
-from itinerary.core.loop.occurrence import LIVE, SHUTDOWN, Closing, Course, Here, Stage
-from itinerary.core.loop.timers import Agenda, Line
-from itinerary.core.loop.turns import Turns
+from itinerary.core.loop.command_batch import CommandBatch
+from itinerary.core.loop.occurrence import LIVE, SHUTDOWN, Closing, NodeContext, OccurrenceRun, Stage
+from itinerary.core.loop.timers import SlotQueue, TimerQueue
+from itinerary.core.loop.turns import RunOrder
 from itinerary.core.recovery.membership import ALONE
 from itinerary.core.recovery.pause import held_by
-from itinerary.core.recovery.rate_limit import Pace
-from itinerary.core.timeline.history import Paused
+from itinerary.core.recovery.rate_limit import RecoveryRate
+from itinerary.core.timeline.history import JobPaused
 from itinerary.core.timeline.index import ScheduledRunIndex
-from itinerary.core.timeline.job_plan import JobPlan, PlanBook
+from itinerary.core.timeline.job_plan import JobPlan, PlanCache
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.model.occurrence import Kind
 from itinerary.model.reasons import shut_down
@@ -31,14 +31,14 @@ from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Board", "Overdue"]
+__all__ = ["OverdueRuns", "SchedulerState"]
 
 _FORGET_LATE_MAX: Final = 5 * SECOND
 """How long starts may delay the removal of done occurrences from memory. There may always be starts."""
-_UNBEGUN: Final = frozenset({Stage.WANTED, Stage.CLAIMED, Stage.LINED_UP, Stage.STARTING})
+_UNBEGUN: Final = frozenset({Stage.CLAIMING, Stage.CLAIMED, Stage.WAITING_FOR_SLOT, Stage.STARTING})
 
 
-class Overdue(NamedTuple):
+class OverdueRuns(NamedTuple):
     """Runs that are due and have not started."""
 
     oldest_due_at: int | None
@@ -49,14 +49,14 @@ _LAST_WRITES: Final = 2 * SECOND
 """The time for the store, after the grace period, to write the ends from its last moment."""
 
 
-class Board:
+class SchedulerState:
     """The scheduling state of one node."""
 
     cuts_at: int | None = None
     """During a shutdown: until when an occurrence with `on_shutdown = finish` may run; None after that."""
 
-    def __init__(self, settings: Settings, here: Here) -> None:
-        self.settings, self.here = settings, here
+    def __init__(self, settings: Settings, node: NodeContext) -> None:
+        self.settings, self.node = settings, node
         self.revision = -1
         self.index = ScheduledRunIndex()
         self.jobs: Sequence[tuple[JobNumber, int]] = ()
@@ -65,7 +65,7 @@ class Board:
         """The job numbers alone, as a column."""
         self.members = ALONE
         """The nodes that share the work with this node."""
-        self.plans = PlanBook(Timeline())
+        self.plans = PlanCache(Timeline())
         self.scanned_until: int | None = None
         """The end of the scanned part of the index; None if nothing is scanned yet."""
         self.next_instant = 0
@@ -84,22 +84,22 @@ class Board:
         """True if the store clock is in doubt. Start nothing until it is confirmed."""
         self.unheard_for: int | None = None
         """How long the store has not heard this node, if others may declare it dead; otherwise None."""
-        self.known: dict[Key, Course] = {}
-        self.by_ref: dict[Ref, Course] = {}
-        self.live: dict[Ref, Course] = {}
+        self.known: dict[Key, OccurrenceRun] = {}
+        self.by_ref: dict[Ref, OccurrenceRun] = {}
+        self.live: dict[Ref, OccurrenceRun] = {}
         """Occurrences that have started here and whose end is not durable yet."""
-        self.alarms, self.forgetting = Agenda(), Agenda()
-        self.line = Line(settings.max_concurrent_jobs)
-        self.turns = Turns()
-        self.next_up: list[Course] = []
+        self.alarms, self.forgetting = TimerQueue(), TimerQueue()
+        self.line = SlotQueue(settings.max_concurrent_jobs)
+        self.turns = RunOrder()
+        self.next_up: list[OccurrenceRun] = []
         """Due occurrences that receive a slot in the next iteration. There were enough slots for all of them."""
-        self.lacking: dict[str, list[Course]] = {}
+        self.lacking: dict[str, list[OccurrenceRun]] = {}
         """Occurrences that wait for a share of a limit, by limit."""
         self.offers: list[OccurrenceRow] = []
         """Occurrences that any node may start, as far as is known, and that this node had no slot for yet."""
         self.called: list[OccurrenceRow] = []
         """Offers whose turn in the overlap queue has just come."""
-        self.pace = Pace(settings.recovery_pace)
+        self.pace = RecoveryRate(settings.recovery_pace)
         self.more_at: int | None = None
         """When to take more of a backlog, if there is one."""
         self.unwritten = 0
@@ -127,26 +127,26 @@ class Board:
         """The number of due occurrences for which a slot is free."""
         return self.line.ready + min(len(self.next_up), max(self.line.free, 0))
 
-    def overdue(self, now: int) -> Overdue:
+    def overdue(self, now: int) -> OverdueRuns:
         """Return the runs that are due here and have not started.
 
         Runs that the node must not start yet do not count: runs that wait for a limit, the end of a pause or another
         run of their job, and recovery runs.
         """
         oldest, count = now + 1, 0
-        for course in self.known.values():
-            due_at = course.due_at
-            if due_at <= now and course.stage in _UNBEGUN and not self._waits(course):
+        for run in self.known.values():
+            due_at = run.due_at
+            if due_at <= now and run.stage in _UNBEGUN and not self._waits(run):
                 count += 1
                 oldest = min(oldest, due_at)
         if self.scanned_until is not None and self.takes_work:
             oldest = min(oldest, max(self.next_instant, self.scanned_until))  # due, and not even claimed
-        return Overdue(oldest if oldest <= now else None, count)
+        return OverdueRuns(oldest if oldest <= now else None, count)
 
-    def _waits(self, course: Course) -> bool:
+    def _waits(self, run: OccurrenceRun) -> bool:
         """True if the node could not start the run even with enough slots and time."""
-        is_held_up = bool(course.lacks or course.unsure) or course.held_by is not None or course.is_recovery
-        return is_held_up or self.turns.holds(course)
+        is_held_up = bool(run.lacks or run.unsure) or run.held_by is not None or run.is_recovery
+        return is_held_up or self.turns.holds(run)
 
     @property
     def is_starting(self) -> bool:
@@ -162,14 +162,14 @@ class Board:
         return self.is_starting or self.is_launching(now)
 
     @property
-    def active(self) -> list[Course]:
+    def active(self) -> list[OccurrenceRun]:
         """The occurrences that are not done."""
-        return [course for course in self.by_ref.values() if course.stage is not Stage.OVER]
+        return [run for run in self.by_ref.values() if run.stage is not Stage.DONE]
 
-    def new(self, key: Key, plan: JobPlan, due_at: int) -> Course:
+    def new(self, key: Key, plan: JobPlan, due_at: int) -> OccurrenceRun:
         """Create and return an occurrence."""
-        course = self.known[key] = Course(self.here, key, plan, due_at)
-        return course
+        run = self.known[key] = OccurrenceRun(self.node, key, plan, due_at)
+        return run
 
     def plan_of(self, key: Key, version: int) -> JobPlan | str:
         """Return the plan by which an occurrence is started, or why there is none.
@@ -180,17 +180,17 @@ class Board:
             return self.plans.plan_at(key.job, key.instant)
         return self.plans.plan(key.job, version)
 
-    def why_skipped(self, course: Course) -> str | None:
+    def why_skipped(self, run: OccurrenceRun) -> str | None:
         """Return why an occurrence must be skipped when it is due, or None.
 
         Either its job is paused, or an operator chose to skip it. A manual request is never skipped. An occurrence that
         covers a window was decided when it was created.
         """
-        if course.key.kind is not Kind.SCHEDULED or course.window is not None:
+        if run.key.kind is not Kind.SCHEDULED or run.window is not None:
             return None
-        return self.plans.timeline.why_skipped(course.key.job, course.key.instant)
+        return self.plans.timeline.why_skipped(run.key.job, run.key.instant)
 
-    def pause_holding(self, job: JobNumber, made_at: int, now: int) -> Paused | None:
+    def pause_holding(self, job: JobNumber, made_at: int, now: int) -> JobPaused | None:
         """Return the pause that holds an unstarted occurrence of a job, which was to run before the pause."""
         return held_by(self.plans.timeline, job, made_at, now)
 
@@ -198,51 +198,51 @@ class Board:
         """True if the occurrence was requested while its job is paused. The request runs before held ones."""
         return not row.kind.is_by_schedule and held_by(self.plans.timeline, row.job, 0, now) is not None
 
-    def after(self, course: Course, now: int, out: Outbox) -> None:
+    def after(self, run: OccurrenceRun, now: int, out: CommandBatch) -> None:
         """Apply the consequences of a change to an occurrence that has started."""
         if self.ends_at is not None:
-            shutdown.follow(self, course, now, out)
-        if course.stage in LIVE:
-            if lifecycle.is_waiting(course):
-                self.line.release(course)
-            self.watch(course, now)
+            shutdown.follow(self, run, now, out)
+        if run.stage in LIVE:
+            if lifecycle.is_waiting(run):
+                self.line.release(run)
+            self.watch(run, now)
         else:
-            self.line.leave(course)
-            self.line.release(course)
-            if course.stage is Stage.OVER and self.live.pop(course.ref, None) is not None:
-                out.forget.append(course.ref)
-                self.over(course, now)
+            self.line.leave(run)
+            self.line.release(run)
+            if run.stage is Stage.DONE and self.live.pop(run.ref, None) is not None:
+                out.forget.append(run.ref)
+                self.over(run, now)
 
-    def watch(self, course: Course, now: int) -> None:
+    def watch(self, run: OccurrenceRun, now: int) -> None:
         """Set the timer of an occurrence to when it next needs attention."""
-        at = lifecycle.wakes_at(course)
-        if at is not None and not now < course.alarm_at <= at:
-            self._wake_at(course, at)
+        at = lifecycle.wakes_at(run)
+        if at is not None and not now < run.alarm_at <= at:
+            self._wake_at(run, at)
 
-    def _wake_at(self, course: Course, at: int) -> None:
+    def _wake_at(self, run: OccurrenceRun, at: int) -> None:
         """Replace the timer of an occurrence."""
-        self.alarms.drop(course.alarm_at, course)
-        course.alarm_at = at
-        self.alarms.put(at, course)
+        self.alarms.drop(run.alarm_at, run)
+        run.alarm_at = at
+        self.alarms.put(at, run)
 
-    def over(self, course: Course, now: int, ended_as: OccurrenceState | None = None) -> None:
+    def over(self, run: OccurrenceRun, now: int, ended_as: OccurrenceState | None = None) -> None:
         """Retire an occurrence, and let it leave memory after its instant and the grace period (O6)."""
-        course.stage, course.ended_as = Stage.OVER, ended_as
-        course.request = None
-        self.alarms.drop(course.alarm_at, course)
-        self._pass_on_shares(course, now)
-        self.line.leave(course)
-        self.line.release(course)
-        self.turns.over(course, now, self.alarms)
+        run.stage, run.ended_as = Stage.DONE, ended_as
+        run.request = None
+        self.alarms.drop(run.alarm_at, run)
+        self._pass_on_shares(run, now)
+        self.line.leave(run)
+        self.line.release(run)
+        self.turns.over(run, now, self.alarms)
         # A microsecond later, because the index query still includes instants of exactly that age.
-        self.forgetting.put(max(course.key.instant + self.settings.grace_period + 1, now), course)
+        self.forgetting.put(max(run.key.instant + self.settings.grace_period + 1, now), run)
 
-    def _pass_on_shares(self, course: Course, now: int) -> None:
+    def _pass_on_shares(self, run: OccurrenceRun, now: int) -> None:
         """Let the most urgent occurrence that waits for a share of each freed limit ask for it now."""
-        for limit in course.terms.limits:
+        for limit in run.start_config.limits:
             waiting = [one for one in self.lacking.pop(limit.name, ()) if one.stage is Stage.CLAIMED and one.lacks]
             if waiting:
-                first = min(waiting, key=lambda one: (-one.terms.config.job.priority, one.key.instant))
+                first = min(waiting, key=lambda one: (-one.start_config.config.job.priority, one.key.instant))
                 self.alarms.put(now, first)
                 self.lacking[limit.name] = [one for one in waiting if one is not first]
 
@@ -255,11 +255,11 @@ class Board:
         at = self.forgetting.next_at
         if at is None or (self.is_hurried(now) and now < at + _FORGET_LATE_MAX):
             return
-        for course in self.forgetting.due(now):
-            if self.by_ref.get(course.ref) is course:
-                del self.by_ref[course.ref]
-            if self.known.get(course.key) is course:
-                del self.known[course.key]
+        for run in self.forgetting.due(now):
+            if self.by_ref.get(run.ref) is run:
+                del self.by_ref[run.ref]
+            if self.known.get(run.key) is run:
+                del self.known[run.key]
 
     def shift(self, by: int, now: int) -> None:
         """Move all timers by the jump of the clock, so that durations stay the same (N6)."""
@@ -269,29 +269,29 @@ class Board:
         self.ends_at = None if self.ends_at is None else self.ends_at + by
         self.cuts_at = None if self.cuts_at is None else self.cuts_at + by
         self.overloaded_at = None if self.overloaded_at is None else self.overloaded_at + by
-        for course in self.by_ref.values():
-            if course.stage in LIVE:
-                course.shift(by)
-                if (at := lifecycle.wakes_at(course)) is not None:
-                    self._wake_at(course, at)
-            elif course.stage is Stage.LINED_UP and course.due_at > now:
-                self.line.leave(course)  # it is not due after all
-                course.stage = Stage.CLAIMED
-                self.alarms.put(course.due_at, course)
-            elif course.stage is Stage.CLAIMED:
-                self.alarms.put(max(course.due_at, now), course)
+        for run in self.by_ref.values():
+            if run.stage in LIVE:
+                run.shift(by)
+                if (at := lifecycle.wakes_at(run)) is not None:
+                    self._wake_at(run, at)
+            elif run.stage is Stage.WAITING_FOR_SLOT and run.due_at > now:
+                self.line.leave(run)  # it is not due after all
+                run.stage = Stage.CLAIMED
+                self.alarms.put(run.due_at, run)
+            elif run.stage is Stage.CLAIMED:
+                self.alarms.put(max(run.due_at, now), run)
 
     def shutdown_closing(self) -> Closing:
         """Return how running work is closed when the node shuts down."""
-        return Closing(OccurrenceState.CANCELLED, SHUTDOWN, shut_down(self.here.name))
+        return Closing(OccurrenceState.CANCELLED, SHUTDOWN, shut_down(self.node.name))
 
     @property
     def leaves_at(self) -> int | None:
         """When a node that shuts down leaves at the latest. If only writes are left, they get a moment more."""
-        if self.ends_at is None or any(course.stage in LIVE for course in self.live.values()):
+        if self.ends_at is None or any(run.stage in LIVE for run in self.live.values()):
             return self.ends_at
         return self.ends_at + _LAST_WRITES
 
-    def is_idle(self, out: Outbox) -> bool:
+    def is_idle(self, out: CommandBatch) -> bool:
         """True if nothing runs and nothing is in flight."""
         return not (self.live or self.unwritten or self.asked or out.changes or out.starts or out.takings or out.wanted)

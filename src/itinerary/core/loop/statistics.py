@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itinerary.core.loop.state import Board
+from itinerary.core.loop.state import SchedulerState
 from itinerary.model.rows import StatisticsRow
 
-__all__ = ["Tally"]
+__all__ = ["LoopCounters"]
 
 
-class Tally:
+class LoopCounters:
     """Counters of the loop since the last row of statistics (L10)."""
 
     __slots__ = ("all_iterations", "iterations", "longest", "messages", "since", "total")
@@ -26,16 +26,16 @@ class Tally:
         self.longest = max(self.longest, took)
         self.total += took
 
-    def row(self, board: Board, now: int, inbox_depth: int) -> StatisticsRow:
+    def row(self, scheduler: SchedulerState, now: int, inbox_depth: int) -> StatisticsRow:
         """Return the counters as a row for the store."""
         return StatisticsRow(
-            board.here.node,
+            scheduler.node.node,
             now,
             self.iterations,
             self.longest,
             self.total,
-            len(board.live),
-            len(board.index),
+            len(scheduler.live),
+            len(scheduler.index),
             inbox_depth,
             self.messages,
         )

@@ -20,21 +20,21 @@ from typing import Final
 
 from itinerary.core.loop import conditions_and_hooks as errands
 from itinerary.core.loop import lifecycle
-from itinerary.core.loop.change_writer import Pen
-from itinerary.core.loop.command_batch import Outbox
+from itinerary.core.loop.change_writer import ChangeWriter
+from itinerary.core.loop.command_batch import CommandBatch
 from itinerary.core.loop.failure import outcome_of
-from itinerary.core.loop.occurrence import SHUTDOWN, Closing, Course, Stage, cancelling
-from itinerary.core.loop.task_progress import Phase, TaskProgress
+from itinerary.core.loop.occurrence import SHUTDOWN, Closing, OccurrenceRun, Stage, cancelling
+from itinerary.core.loop.task_progress import TaskPhase, TaskProgress
 from itinerary.core.recovery.rescue import orphaned_by, way_to_stale
 from itinerary.core.timeline.job_plan import JobPlan
 from itinerary.model.queries import Detail
 from itinerary.model.retries import is_lost
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import TASK_FINAL, OccurrenceState, TaskState
-from itinerary.model.writes import Intervention
+from itinerary.model.writes import TakeoverWrite
 from itinerary.schedules.durations import parse_duration
 
-__all__ = ["ask_for", "go_on"]
+__all__ = ["ask_for", "proceed"]
 
 _CHECKING: Final = frozenset(
     {
@@ -48,93 +48,93 @@ _ERRANDS_SHIFT: Final = 20
 """Checks and hook calls are numbered, and not stored. This shift gives each fence its own range of numbers."""
 
 
-def ask_for(course: Course, row: OccurrenceRow, plan: JobPlan) -> None:
+def ask_for(run: OccurrenceRun, row: OccurrenceRow, plan: JobPlan) -> None:
     """Prepare the takeover write. The occurrence belongs to this node from that write on."""
-    course.plan, course.found = plan, row
-    course.taking = Intervention(
+    run.plan, run.found = plan, row
+    run.taking = TakeoverWrite(
         row.ref,
         row.fence,
         None,
-        f"node {course.here.name} goes on with it",
-        owner=course.here.node,
-        expires_after=course.may_take(),
+        f"node {run.node.name} goes on with it",
+        owner=run.node.node,
+        expires_after=run.may_take(),
     )
 
 
-def go_on(course: Course, detail: Detail, now: int, out: Outbox) -> None:
+def proceed(run: OccurrenceRun, detail: Detail, now: int, out: CommandBatch) -> None:
     """Resume an occurrence that belongs to this node now."""
     row = detail.row
     assert row.started_at is not None, "it had begun"
     assert detail.config is not None, "and was started with something"
-    course.terms = terms = course.plan.terms_as_frozen(detail.config)
-    course.fence, course.started_at, course.seen_at = row.fence, row.started_at, now
-    course.last_run_at = detail.last_run_at
-    course.expires_at = now + terms.config.job.execution_timeout
-    course.has_shares = not terms.limits or row.holds is not None
-    course.errands_run = row.fence << _ERRANDS_SHIFT
-    course.pen = Pen(row.ref, row.fence, row.sequence, row.status)
-    course.tasks = _restored(course, detail, now)
-    _adopt(course, detail, now, out)
-    out.follow.append(course.ref)
-    course.stage = Stage.WORKING
-    if _is_over(course):
-        course.closing = _closed(course, row)
-        lifecycle.go_on(course, now, out)
+    run.start_config = start_config = run.plan.terms_as_frozen(detail.config)
+    run.fence, run.started_at, run.seen_at = row.fence, row.started_at, now
+    run.last_run_at = detail.last_run_at
+    run.expires_at = now + start_config.config.job.execution_timeout
+    run.has_shares = not start_config.limits or row.holds is not None
+    run.side_calls_made = row.fence << _ERRANDS_SHIFT
+    run.writer = ChangeWriter(row.ref, row.fence, row.sequence, row.status)
+    run.tasks = _restored(run, detail, now)
+    _adopt(run, detail, now, out)
+    out.follow.append(run.ref)
+    run.stage = Stage.TASKS
+    if _is_over(run):
+        run.closing = _closed(run, row)
+        lifecycle.proceed(run, now, out)
     elif row.cancelled_by is not None:
-        lifecycle.close(course, cancelling(row.cancelled_by), now, out)
-    elif (lost := _lost_beside_pods(course)) is not None:
-        lifecycle.close(course, _ended_by_rescue(course, lost), now, out)
-    elif (ended := _ended_with_the_occurrence(course)) is not None:
-        lifecycle.close(course, _closed_by(ended, row), now, out)
-    elif row.status in _CHECKING and course.plan.definition.requires:
-        _check_again(course, row, now, out)
-    elif course.plan.definition.on_start and not detail.attempts and _has_all_before_it(course):
-        lifecycle.greet(course, now, out)
+        lifecycle.close(run, cancelling(row.cancelled_by), now, out)
+    elif (lost := _lost_beside_pods(run)) is not None:
+        lifecycle.close(run, _ended_by_rescue(run, lost), now, out)
+    elif (ended := _ended_with_the_occurrence(run)) is not None:
+        lifecycle.close(run, _closed_by(ended, row), now, out)
+    elif row.status in _CHECKING and run.plan.definition.requires:
+        _check_again(run, row, now, out)
+    elif run.plan.definition.on_start and not detail.attempts and _has_all_before_it(run):
+        lifecycle.greet(run, now, out)
     else:
-        lifecycle.go_on(course, now, out)
+        lifecycle.proceed(run, now, out)
 
 
-def _restored(course: Course, detail: Detail, now: int) -> list[TaskProgress]:
+def _restored(run: OccurrenceRun, detail: Detail, now: int) -> list[TaskProgress]:
     rows = {task.place: task for task in detail.tasks}
     found = []
-    for task, config in zip(course.plan.tasks, course.terms.tasks, strict=True):
+    for task, config in zip(run.plan.tasks, run.start_config.tasks, strict=True):
         tries = [attempt for attempt in detail.attempts if attempt.place == task.order]
         progress = TaskProgress.restored(task, config, rows.get(task.order), tries)
-        if progress.phase is Phase.RETRYING:
-            progress.wait_to_retry(course.plan.name, course.key, progress.tries[-1].ended_at or now)
+        if progress.phase is TaskPhase.RETRYING:
+            progress.wait_to_retry(run.plan.name, run.key, progress.tries[-1].ended_at or now)
         found.append(progress)
-    if any(progress.phase is not Phase.DONE for progress in found):
+    if any(progress.phase is not TaskPhase.DONE for progress in found):
         return [_reopened(progress) for progress in found]
     return found
 
 
-def _adopt(course: Course, detail: Detail, now: int, out: Outbox) -> None:
+def _adopt(run: OccurrenceRun, detail: Detail, now: int, out: CommandBatch) -> None:
     """Continue the attempts in flight in pods. A pod that no node has seen yet may have to be created first."""
     row, rows = detail.row, {task.place: task for task in detail.tasks}
     assert row.started_at is not None, "it had begun"
-    least = now + course.here.kill_grace
+    least = now + run.node.kill_grace
     for attempt in detail.attempts:
-        task = course.task_at(attempt.place)
+        task = run.task_at(attempt.place)
         if attempt.status in TASK_FINAL or task is None:
             continue
         task.adopt(attempt, rows.get(attempt.place), row.status, row.started_at, least)
-        key, definition = task.key(course.ref), task.task
+        key, definition = task.key(run.ref), task.task
         has_begun = attempt.status is TaskState.RUNNING
         out.assignments.append(
-            course.assignment(
+            run.assignment(
                 key, definition.name, task.config.executor, definition.definition, task.started_at, has_begun=has_begun
             )
         )
 
 
-def _lost_beside_pods(course: Course) -> TaskProgress | None:
+def _lost_beside_pods(run: OccurrenceRun) -> TaskProgress | None:
     """Return a task that was lost for good with its node while pods of other tasks continued, or None.
 
     In that case the pods are ended, and then the occurrence is orphaned.
     """
-    if not any(task.phase is Phase.RUNNING for task in course.tasks):
+    if not any(task.phase is TaskPhase.RUNNING for task in run.tasks):
         return None
-    done = (task for task in course.tasks if task.phase is Phase.DONE and task.tries)
+    done = (task for task in run.tasks if task.phase is TaskPhase.DONE and task.tries)
     return next((task for task in done if is_lost(task.tries[-1])), None)
 
 
@@ -147,13 +147,13 @@ def _reopened(task: TaskProgress) -> TaskProgress:
     return TaskProgress(task.task, task.config) if was_passed_over else task
 
 
-def _ended_with_the_occurrence(course: Course) -> TaskProgress | None:
+def _ended_with_the_occurrence(run: OccurrenceRun) -> TaskProgress | None:
     """Return a task that was skipped or cancelled because the whole occurrence was closed, or None.
 
     The cause was a timeout, a requirement or a shutdown. The node died while it closed the occurrence, so the
     occurrence is closed again.
     """
-    for task in course.tasks:
+    for task in run.tasks:
         by = _by(task)
         if task.status is TaskState.SKIPPED and by in lifecycle.FAILING:
             return task
@@ -162,34 +162,34 @@ def _ended_with_the_occurrence(course: Course) -> TaskProgress | None:
     return None
 
 
-def _is_over(course: Course) -> bool:
-    return all(task.phase is Phase.DONE for task in course.tasks)
+def _is_over(run: OccurrenceRun) -> bool:
+    return all(task.phase is TaskPhase.DONE for task in run.tasks)
 
 
-def _has_all_before_it(course: Course) -> bool:
-    return all(task.phase is Phase.WAITING for task in course.tasks)
+def _has_all_before_it(run: OccurrenceRun) -> bool:
+    return all(task.phase is TaskPhase.WAITING for task in run.tasks)
 
 
-def _check_again(course: Course, row: OccurrenceRow, now: int, out: Outbox) -> None:
+def _check_again(run: OccurrenceRun, row: OccurrenceRow, now: int, out: CommandBatch) -> None:
     """Check the requirements from the first one on. The deadline of the first one counts from the start."""
-    course.stage = Stage.CHECKING
+    run.stage = Stage.CONDITIONS
     if row.status is OccurrenceState.ACTION_PENDING:
-        course.pen.step(OccurrenceState.ACTION_RUNNING, now)
+        run.writer.step(OccurrenceState.ACTION_RUNNING, now)
     assert row.started_at is not None, "it had begun"
-    course.deadline_at = row.started_at + parse_duration(course.plan.definition.requires[0].deadline)
-    errands.check(course, 0, now, out)
+    run.deadline_at = row.started_at + parse_duration(run.plan.definition.requires[0].deadline)
+    errands.check(run, 0, now, out)
 
 
-def _closed(course: Course, row: OccurrenceRow) -> Closing | None:
+def _closed(run: OccurrenceRun, row: OccurrenceRow) -> Closing | None:
     """Return how an occurrence was closed whose tasks are all done. Return None if its tasks decide the outcome."""
-    for task in course.tasks:
+    for task in run.tasks:
         if task.tries and is_lost(task.tries[-1]):
-            return _ended_by_rescue(course, task)
-    if (why := orphaned_by(task.row(course.ref) for task in course.tasks)) is not None:
+            return _ended_by_rescue(run, task)
+    if (why := orphaned_by(task.row(run.ref) for task in run.tasks)) is not None:
         return Closing(OccurrenceState.ORPHANED, "the scheduler", why)
-    if outcome_of(course.tasks)[0] is not OccurrenceState.COMPLETED:
+    if outcome_of(run.tasks)[0] is not OccurrenceState.COMPLETED:
         return None
-    for task in course.tasks:
+    for task in run.tasks:
         if task.status is not TaskState.SUCCESS:
             return _closed_by(task, row)
     return None
@@ -215,10 +215,10 @@ def _by(task: TaskProgress) -> str | None:
     return task.stop_reason.by if task.stop_reason is not None else task.reason
 
 
-def _ended_by_rescue(course: Course, task: TaskProgress) -> Closing:
+def _ended_by_rescue(run: OccurrenceRun, task: TaskProgress) -> Closing:
     """Return the closing for a task that was lost with its node or ran too long. Only the hooks are left to call."""
     why = task.reason or "nobody knows how far it came"
     if task.status is not TaskState.TIMEOUT:
         return Closing(OccurrenceState.ORPHANED, "the scheduler", why)
-    has_way = way_to_stale(course.pen.state) is not None
+    has_way = way_to_stale(run.writer.state) is not None
     return Closing(OccurrenceState.FAILED_STALE if has_way else OccurrenceState.FAILED, "the scheduler", why)

@@ -26,14 +26,14 @@ from itinerary.model.retries import LOST_MAX, costs_no_retry, is_lost, may_retry
 from itinerary.model.rows import AttemptRow, Key, Ref, TaskRow
 from itinerary.model.states import TASK_FINAL, OccurrenceState, TaskState
 
-__all__ = ["BEGUN", "IN_FLIGHT", "NEVER", "OVERTIME", "Phase", "StopReason", "TaskProgress"]
+__all__ = ["BEGUN", "IN_FLIGHT", "NEVER", "OVERTIME", "StopReason", "TaskPhase", "TaskProgress"]
 
 
 NEVER: Final = 2**63 - 1
 """The overtime instant of an attempt that has no task timeout."""
 
 
-class Phase(IntEnum):
+class TaskPhase(IntEnum):
     """Phase of a task in the loop. An integer, because sets find integers faster."""
 
     WAITING = auto()
@@ -45,16 +45,16 @@ class Phase(IntEnum):
 
 
 # In Python 3.11, access to an enum member is as slow as the creation of a small object, and mass starts need many.
-_GATED: Final = Phase.GATED
-_RUNNING: Final = Phase.RUNNING
-_STOPPING: Final = Phase.STOPPING
-_RETRYING: Final = Phase.RETRYING
-_DONE: Final = Phase.DONE
+_GATED: Final = TaskPhase.GATED
+_RUNNING: Final = TaskPhase.RUNNING
+_STOPPING: Final = TaskPhase.STOPPING
+_RETRYING: Final = TaskPhase.RETRYING
+_DONE: Final = TaskPhase.DONE
 _FAILURES: Final = frozenset({TaskState.FAILED, TaskState.TIMEOUT})
 
-BEGUN: Final = frozenset({Phase.GATED, Phase.RUNNING, Phase.STOPPING, Phase.RETRYING})
+BEGUN: Final = frozenset({TaskPhase.GATED, TaskPhase.RUNNING, TaskPhase.STOPPING, TaskPhase.RETRYING})
 """Phases of a task that has begun and is not done."""
-IN_FLIGHT: Final = frozenset({Phase.GATED, Phase.RUNNING, Phase.STOPPING})
+IN_FLIGHT: Final = frozenset({TaskPhase.GATED, TaskPhase.RUNNING, TaskPhase.STOPPING})
 """Phases in which an attempt runs or is about to run."""
 
 
@@ -70,10 +70,10 @@ class StopReason(NamedTuple):
 OVERTIME: Final = StopReason("task timeout", is_overtime=True)
 
 _SHOWN: Final = {
-    Phase.GATED: OccurrenceState.RUNNING,
-    Phase.RUNNING: OccurrenceState.RUNNING,
-    Phase.STOPPING: OccurrenceState.TERMINATING,
-    Phase.RETRYING: OccurrenceState.RETRYING,
+    TaskPhase.GATED: OccurrenceState.RUNNING,
+    TaskPhase.RUNNING: OccurrenceState.RUNNING,
+    TaskPhase.STOPPING: OccurrenceState.TERMINATING,
+    TaskPhase.RETRYING: OccurrenceState.RETRYING,
 }
 
 
@@ -106,7 +106,7 @@ class TaskProgress:
 
     def __init__(self, task: Task, config: EffectiveConfig) -> None:
         self.task, self.config = task, config
-        self.phase = Phase.WAITING
+        self.phase = TaskPhase.WAITING
         self.status = TaskState.PENDING
         self.number = 0
         """The number of the newest attempt; 0 before the first."""
@@ -151,9 +151,9 @@ class TaskProgress:
         if found.tries:
             last = found.tries[-1]
             found.number, found.started_at, found.status = last.number, last.started_at or 0, last.status
-            found.phase = Phase.RETRYING
+            found.phase = TaskPhase.RETRYING
         if row is not None and row.status in TASK_FINAL:
-            found.phase, found.status = Phase.DONE, row.status
+            found.phase, found.status = TaskPhase.DONE, row.status
             found.reason, found.result = row.reason, row.result
             found.stop_reason = None if row.cancelled_by is None else StopReason(row.cancelled_by)
         return found
@@ -162,7 +162,7 @@ class TaskProgress:
 
     def prepare(self, ref: Ref, now: int | None) -> AttemptRow:
         """Begin the next attempt. Return its row, which must be written first."""
-        self.phase, self.status = Phase.GATED, TaskState.RUNNING
+        self.phase, self.status = TaskPhase.GATED, TaskState.RUNNING
         self.number += 1
         self._key = AttemptKey(ref, self.task.order, self.number)  # ahead of the instant, when there is time for it
         self.started_at = 0
@@ -184,7 +184,7 @@ class TaskProgress:
             began_at: The start of the occurrence, used if the row of the attempt has no start.
             least: The earliest instant at which the attempt may be over its time, so that its state can be read first.
         """
-        self.phase, self.status, self.number = Phase.RUNNING, TaskState.RUNNING, attempt.number
+        self.phase, self.status, self.number = TaskPhase.RUNNING, TaskState.RUNNING, attempt.number
         self.started_at = attempt.started_at or began_at
         self.overtime_at = max(self._overtime_after(self.started_at), least)
         self.moved_to = None if state is OccurrenceState.RUNNING else state
@@ -215,12 +215,12 @@ class TaskProgress:
 
     def stop(self, reason: StopReason, kill_at: int) -> None:
         """Record that the attempt was asked to end."""
-        self.phase, self.stop_reason, self.kill_at = Phase.STOPPING, reason, kill_at
+        self.phase, self.stop_reason, self.kill_at = TaskPhase.STOPPING, reason, kill_at
         self.must_be_told = self.outlives
 
     def doom(self, error: str, kill_at: int) -> None:
         """Record that the attempt cannot succeed: it is stopped, and fails with this error."""
-        self.phase, self.kill_at, self.doomed_by = Phase.STOPPING, kill_at, error
+        self.phase, self.kill_at, self.doomed_by = TaskPhase.STOPPING, kill_at, error
         self.must_be_told = self.outlives
 
     def end(self, ref: Ref, outcome: Outcome, now: int) -> tuple[str, ...]:
@@ -290,7 +290,7 @@ class TaskProgress:
 
     def wait_to_retry(self, job: str, key: Key, now: int) -> None:
         """Plan the next attempt: after a delay, or at once if the last attempt costs no retry."""
-        self.phase = Phase.RETRYING
+        self.phase = TaskPhase.RETRYING
         self.retry_at = now
         if not costs_no_retry(self.tries[-1]):
             run = task_run_id(key.id(job_id(job)), self.task.id)
@@ -373,7 +373,7 @@ class TaskProgress:
             ref,
             self.task.order,
             self.task.name,
-            TaskState.RUNNING if self.phase is Phase.RETRYING else self.status,
+            TaskState.RUNNING if self.phase is TaskPhase.RETRYING else self.status,
             max(self.number - 1, 0),
             cancelled_by,
             reason,

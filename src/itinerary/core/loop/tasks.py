@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from itinerary.core.loop.command_batch import Outbox
-from itinerary.core.loop.commands import Level
+from itinerary.core.loop.command_batch import CommandBatch
+from itinerary.core.loop.commands import LogLevel
 from itinerary.core.loop.completion import named, tried
-from itinerary.core.loop.failure import Decision, decide, is_doomed
-from itinerary.core.loop.occurrence import Course
-from itinerary.core.loop.task_progress import BEGUN, IN_FLIGHT, OVERTIME, Phase, StopReason, TaskProgress
-from itinerary.model.attempts import AttemptKey, Moved, Outcome, Stopped
+from itinerary.core.loop.failure import FailureDecision, decide, is_doomed
+from itinerary.core.loop.occurrence import OccurrenceRun
+from itinerary.core.loop.task_progress import BEGUN, IN_FLIGHT, OVERTIME, StopReason, TaskPhase, TaskProgress
+from itinerary.model.attempts import AttemptKey, Outcome, PodMoved, Stopped
 from itinerary.model.states import OccurrenceState, TaskState, shown_state
 
 __all__ = [
@@ -34,140 +34,140 @@ __all__ = [
     "withhold",
 ]
 
-_GATED: Final = Phase.GATED
-_LAUNCHED: Final = frozenset({Phase.RUNNING, Phase.STOPPING})
+_GATED: Final = TaskPhase.GATED
+_LAUNCHED: Final = frozenset({TaskPhase.RUNNING, TaskPhase.STOPPING})
 
 
-def launch(course: Course, task: TaskProgress, now: int, out: Outbox) -> None:
+def launch(run: OccurrenceRun, task: TaskProgress, now: int, out: CommandBatch) -> None:
     """Launch an attempt whose row is durable, unless it was asked to end before that.
 
     An attempt that outlives its node is asked to end here, when that decision is durable (protocol rule 28).
     """
     if task.phase is not _GATED:
-        if task.outlives and task.phase is Phase.STOPPING:
-            out.stops.append(task.key(course.ref))
+        if task.outlives and task.phase is TaskPhase.STOPPING:
+            out.stops.append(task.key(run.ref))
         return
     if task.stop_reason is not None:
-        withhold(course, task, task.stop_reason, now)
+        withhold(run, task, task.stop_reason, now)
         return
     task.launch(now)
     definition = task.task
     out.assignments.append(
-        course.assignment(task.key(course.ref), definition.name, task.config.executor, definition.definition, now)
+        run.assignment(task.key(run.ref), definition.name, task.config.executor, definition.definition, now)
     )
 
 
-def withhold(course: Course, task: TaskProgress, reason: StopReason, now: int) -> None:
+def withhold(run: OccurrenceRun, task: TaskProgress, reason: StopReason, now: int) -> None:
     """End an attempt whose row is durable without launching it: it must no longer run here."""
-    task.withhold(course.ref, reason, now)
-    if course.interruption is not None:
-        task.wait_to_retry(course.plan.name, course.key, now)
+    task.withhold(run.ref, reason, now)
+    if run.interruption is not None:
+        task.wait_to_retry(run.plan.name, run.key, now)
     else:
         task.finish(TaskState.CANCELLED)
-    course.pen.note(task.row(course.ref), task.tries[-1])
+    run.writer.note(task.row(run.ref), task.tries[-1])
 
 
-def first_state(course: Course) -> OccurrenceState:
+def first_state(run: OccurrenceRun) -> OccurrenceState:
     """Return the state of the first tasks when they begin (O8): pods alone are being created."""
-    begin = decide(course.tasks, course.terms.config.job.mode, is_closing=course.closing is not None).begin
+    begin = decide(run.tasks, run.start_config.config.job.mode, is_closing=run.closing is not None).begin
     is_creating = bool(begin) and all(task.outlives for task in begin)
     return OccurrenceState.CONTAINER_CREATING if is_creating else OccurrenceState.RUNNING
 
 
-def settle(course: Course, now: int, out: Outbox, *, is_shown: bool = False) -> bool:
+def settle(run: OccurrenceRun, now: int, out: CommandBatch, *, is_shown: bool = False) -> bool:
     """Act on the progress of the tasks. Return True when all tasks are done.
 
     `is_shown` is True if the occurrence already shows the state of its first tasks, and none of them has begun.
     """
-    pen = course.pen
+    writer = run.writer
     gate: list[TaskProgress] = []
     while True:
-        decision = decide(course.tasks, course.terms.config.job.mode, is_closing=course.closing is not None)
-        changed = _hold_back(course, decision, now, out)
+        decision = decide(run.tasks, run.start_config.config.job.mode, is_closing=run.closing is not None)
+        changed = _hold_back(run, decision, now, out)
         if not changed:
             break
     if decision.is_over:
         return True
     if not is_shown:
-        _show(course, now)
-    if not pen.is_held:
-        gate = _begin(course, decision, now)
+        _show(run, now)
+    if not writer.is_held:
+        gate = _begin(run, decision, now)
         if gate:
-            _show(course, now)
-    takes = course.terms.limits if gate and not course.has_shares else ()
-    if not pen.is_held:
-        gate += _end_what_outlives(course)
-    gives_back = course.only_waits and course.has_shares and bool(course.terms.limits)
-    course.has_shares = (course.has_shares or bool(takes)) and not gives_back
-    pen.write(out, gate=gate, takes=takes, gives_back=gives_back)
+            _show(run, now)
+    takes = run.start_config.limits if gate and not run.has_shares else ()
+    if not writer.is_held:
+        gate += _end_what_outlives(run)
+    gives_back = run.only_waits and run.has_shares and bool(run.start_config.limits)
+    run.has_shares = (run.has_shares or bool(takes)) and not gives_back
+    writer.write(out, gate=gate, takes=takes, gives_back=gives_back)
     return False
 
 
-def _show(course: Course, now: int) -> None:
+def _show(run: OccurrenceRun, now: int) -> None:
     """Show the state that the tasks in flight amount to (O8)."""
-    if course.interruption is not None:
-        in_flight = [task.shown for task in course.tasks if task.phase in IN_FLIGHT]
+    if run.interruption is not None:
+        in_flight = [task.shown for task in run.tasks if task.phase in IN_FLIGHT]
         if in_flight:  # waiting tasks are not shown: whether they run again is not known yet
-            course.pen.show(shown_state(in_flight, more=False), now)
+            run.writer.show(shown_state(in_flight, more=False), now)
         return
-    more = any(task.phase is Phase.WAITING for task in course.tasks)
-    course.pen.show(shown_state([task.shown for task in course.tasks if task.phase in BEGUN], more=more), now)
+    more = any(task.phase is TaskPhase.WAITING for task in run.tasks)
+    run.writer.show(shown_state([task.shown for task in run.tasks if task.phase in BEGUN], more=more), now)
 
 
-def _hold_back(course: Course, decision: Decision, now: int, out: Outbox) -> bool:
+def _hold_back(run: OccurrenceRun, decision: FailureDecision, now: int, out: CommandBatch) -> bool:
     """Skip and stop the tasks that must not run. Return True if this finished a task at once."""
     changed = False
     if not (decision.skip or decision.stop):
         return changed
-    reason = course.stop_reason() if course.closing else StopReason(_blamed(decision.because))
+    reason = run.stop_reason() if run.closing else StopReason(_blamed(decision.because))
     for task in decision.skip:
         task.finish(TaskState.SKIPPED, reason=reason.by)
-        course.pen.note(task.row(course.ref))
+        run.writer.note(task.row(run.ref))
     for task in decision.stop:
         match task.phase:
-            case Phase.RUNNING:
+            case TaskPhase.RUNNING:
                 if not task.outlives:
-                    out.stops.append(task.key(course.ref))
-                task.stop(reason, now + course.here.kill_grace)
-            case Phase.GATED:
+                    out.stops.append(task.key(run.ref))
+                task.stop(reason, now + run.node.kill_grace)
+            case TaskPhase.GATED:
                 task.stop_reason = task.stop_reason or reason  # so it is not launched when its row is durable
-            case Phase.RETRYING:
+            case TaskPhase.RETRYING:
                 task.stop_reason = reason
                 task.finish(TaskState.CANCELLED)
-                course.pen.note(task.row(course.ref))
+                run.writer.note(task.row(run.ref))
                 changed = True
             case _:
                 pass  # it is being stopped already
     return changed
 
 
-def _begin(course: Course, decision: Decision, now: int) -> list[TaskProgress]:
+def _begin(run: OccurrenceRun, decision: FailureDecision, now: int) -> list[TaskProgress]:
     """Prepare the attempts that may begin or be retried now. The launch follows when their rows are durable."""
-    if course.interruption is not None:
+    if run.interruption is not None:
         return []
     begun = [*decision.begin]
-    if course.holds_slot and course.closing is None:
+    if run.holds_slot and run.closing is None:
         begun += [
             task
-            for task in course.tasks
-            if task.phase is Phase.RETRYING and task.retry_at <= now and task not in decision.stop
+            for task in run.tasks
+            if task.phase is TaskPhase.RETRYING and task.retry_at <= now and task not in decision.stop
         ]
     for task in begun:
-        course.pen.note(attempt=task.prepare(course.ref, now))
-        if len(course.tasks) > 1 or task.number > 1:
-            course.pen.note(task.row(course.ref))
+        run.writer.note(attempt=task.prepare(run.ref, now))
+        if len(run.tasks) > 1 or task.number > 1:
+            run.writer.note(task.row(run.ref))
     return begun
 
 
-def _end_what_outlives(course: Course) -> list[TaskProgress]:
+def _end_what_outlives(run: OccurrenceRun) -> list[TaskProgress]:
     """Return the tasks that must end, and whose executors are notified when that is durable.
 
     If this node dies in between, a node that adopts the tasks knows of the decision, and does not begin them again.
     """
-    told = [task for task in course.tasks if task.must_be_told]
+    told = [task for task in run.tasks if task.must_be_told]
     for task in told:
         task.must_be_told = False
-        course.pen.note(task.row(course.ref))
+        run.writer.note(task.row(run.ref))
     return told
 
 
@@ -178,94 +178,94 @@ def _blamed(task: TaskProgress | None) -> str:
 # -- attempts --------------------------------------------------------------------------------------------------------
 
 
-def attempt_ended(course: Course, key: AttemptKey, outcome: Outcome, now: int, out: Outbox) -> bool:
+def attempt_ended(run: OccurrenceRun, key: AttemptKey, outcome: Outcome, now: int, out: CommandBatch) -> bool:
     """Handle the end of an attempt. Return False if it came too late and changes nothing."""
-    task = course.task_at(key.place)
+    task = run.task_at(key.place)
     if task is None or key.number != task.number or task.phase not in _LAUNCHED:
         return False
     if task.outcome is not None:
         return False
-    _end(course, task, outcome, now, out)
+    _end(run, task, outcome, now, out)
     return True
 
 
-def transaction_ended(course: Course, task: TaskProgress, now: int, out: Outbox, *, committed: bool) -> None:
+def transaction_ended(run: OccurrenceRun, task: TaskProgress, now: int, out: CommandBatch, *, committed: bool) -> None:
     """Handle the end of a task transaction, which decides the outcome of its attempt (D6)."""
     outcome, task.outcome = task.outcome, None
     task.has_committed = task.has_committed or committed
     if outcome is not None:
-        _end(course, task, outcome, now, out)
-    elif committed and task.phase is Phase.DONE and task.status is not TaskState.SUCCESS:
+        _end(run, task, outcome, now, out)
+    elif committed and task.phase is TaskPhase.DONE and task.status is not TaskState.SUCCESS:
         task.has_committed_after_all()
-        course.pen.note(task.row(course.ref), task.tries[-1])
+        run.writer.note(task.row(run.ref), task.tries[-1])
 
 
-def _end(course: Course, task: TaskProgress, outcome: Outcome, now: int, out: Outbox) -> None:
-    if course.pen.lent_to is not None and course.pen.lent_to == task.key(course.ref):
+def _end(run: OccurrenceRun, task: TaskProgress, outcome: Outcome, now: int, out: CommandBatch) -> None:
+    if run.writer.lent_to is not None and run.writer.lent_to == task.key(run.ref):
         task.outcome = outcome  # the result of its transaction follows soon, and decides
         return
-    names = task.end(course.ref, outcome, now)
-    out.news.append(tried(course, task, now))
-    if (interruption := course.interruption) is not None and task.is_interrupted:
+    names = task.end(run.ref, outcome, now)
+    out.news.append(tried(run, task, now))
+    if (interruption := run.interruption) is not None and task.is_interrupted:
         interruption.has_run = interruption.has_run or not isinstance(outcome, Stopped) or outcome.was_called
         interruption.has_abandoned |= isinstance(outcome, Stopped) and outcome.abandoned and outcome.was_called
-        task.wait_to_retry(course.plan.name, course.key, now)
-    elif task.may_retry(names) and not is_doomed(task, course.tasks, is_closing=course.closing is not None):
-        task.wait_to_retry(course.plan.name, course.key, now)
+        task.wait_to_retry(run.plan.name, run.key, now)
+    elif task.may_retry(names) and not is_doomed(task, run.tasks, is_closing=run.closing is not None):
+        task.wait_to_retry(run.plan.name, run.key, now)
     else:
         task.finish(reason=_last_line(task.tries[-1].error))
-    course.pen.note(task.row(course.ref), task.tries[-1])
+    run.writer.note(task.row(run.ref), task.tries[-1])
 
 
-def lose_attempts(course: Course, why: str, now: int, out: Outbox) -> bool:
+def lose_attempts(run: OccurrenceRun, why: str, now: int, out: CommandBatch) -> bool:
     """Kill the running attempts of an occurrence, and record them as lost. Return True if there were any."""
-    running = [task for task in course.tasks if task.is_running and not task.outlives]
+    running = [task for task in run.tasks if task.is_running and not task.outlives]
     for task in running:
-        out.kills.append(task.key(course.ref))
+        out.kills.append(task.key(run.ref))
         task.lost_by = why
-        _end(course, task, Stopped(abandoned=True), now, out)
+        _end(run, task, Stopped(abandoned=True), now, out)
     return bool(running)
 
 
-def attempt_moved(course: Course, report: Moved, now: int, out: Outbox) -> bool:
+def attempt_moved(run: OccurrenceRun, report: PodMoved, now: int, out: CommandBatch) -> bool:
     """Handle a new state of the pod of an attempt: in creation, running, or terminating.
 
     The state is written at once, so that people see it within a second.
     """
     key, state = report.key, report.state
-    task = course.task_at(key.place)
+    task = run.task_at(key.place)
     if task is None or key.number != task.number or task.phase not in _LAUNCHED:
         return False
     if state not in _MAY_MOVE_TO:
         why = f"a task in flight is never {state}"
-        out.log(Level.WARNING, "transition.refused", **named(course), task=task.task.name, to=state, why=why)
-    elif task.phase is Phase.RUNNING:  # an attempt that was asked to end shows as `terminating` anyway
+        out.log(LogLevel.WARNING, "transition.refused", **named(run), task=task.task.name, to=state, why=why)
+    elif task.phase is TaskPhase.RUNNING:  # an attempt that was asked to end shows as `terminating` anyway
         task.moved_to = None if state is OccurrenceState.RUNNING else state
         if task.outlives:
-            course.pen.note(attempt=task.seen(course.ref))
+            run.writer.note(attempt=task.seen(run.ref))
         if report.error is not None:
-            task.doom(report.error, now + course.here.kill_grace)
+            task.doom(report.error, now + run.node.kill_grace)
             if not task.outlives:
                 out.stops.append(key)
         out.is_urgent = True
     return True
 
 
-def tasks_on_time(course: Course, now: int, out: Outbox) -> None:
+def tasks_on_time(run: OccurrenceRun, now: int, out: CommandBatch) -> None:
     """Stop attempts that are over their time, and abandon attempts that did not end when asked."""
-    for task in course.tasks:
+    for task in run.tasks:
         wakes_at = task.wakes_at()
         if wakes_at is None or wakes_at > now:
             continue
-        if task.phase is Phase.RUNNING:
+        if task.phase is TaskPhase.RUNNING:
             if not task.outlives:
-                out.stops.append(task.key(course.ref))
-            task.stop(OVERTIME, now + course.here.kill_grace)
-            out.log(Level.WARNING, "attempt.overtime", **named(course), task=task.task.name, attempt=task.number)
-        elif task.phase is Phase.STOPPING:
-            out.kills.append(task.key(course.ref))
-            out.log(Level.WARNING, "attempt.given_up", **named(course), task=task.task.name, attempt=task.number)
-            _end(course, task, Stopped(abandoned=True), now, out)
+                out.stops.append(task.key(run.ref))
+            task.stop(OVERTIME, now + run.node.kill_grace)
+            out.log(LogLevel.WARNING, "attempt.overtime", **named(run), task=task.task.name, attempt=task.number)
+        elif task.phase is TaskPhase.STOPPING:
+            out.kills.append(task.key(run.ref))
+            out.log(LogLevel.WARNING, "attempt.given_up", **named(run), task=task.task.name, attempt=task.number)
+            _end(run, task, Stopped(abandoned=True), now, out)
 
 
 _MAY_MOVE_TO: Final = frozenset(

@@ -1,8 +1,8 @@
 """Runs of one job on this node, one after another: a late run waits here for the run before it.
 
 A node that was stopped for ten seconds finds ten instants of a job that is due each second. All ten may run, because
-nothing ran when they were due (`Start.late_until`). The store would queue them behind each other, one row at a time.
-For thousands of jobs, that takes the store longer than to run them. So the node does not ask for a start while an
+nothing ran when they were due (`StartRequest.late_until`). The store would queue them behind each other, one row at a
+time. For thousands of jobs, that takes the store longer than to run them. So the node does not ask for a start while an
 earlier run of the same job is about to end:
 
     instant 1    starting ─► running ─► end is written ─┐
@@ -30,12 +30,12 @@ from bisect import insort
 from collections.abc import Sequence
 from typing import Final
 
-from itinerary.core.loop.occurrence import Course, Stage
-from itinerary.core.loop.timers import Agenda
+from itinerary.core.loop.occurrence import OccurrenceRun, Stage
+from itinerary.core.loop.timers import TimerQueue
 from itinerary.model.rows import JobNumber, Key
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["WAIT_MAX", "Turns"]
+__all__ = ["WAIT_MAX", "RunOrder"]
 
 WAIT_MAX: Final = 2 * SECOND
 """How long a run may have waited for a slot, or may have been running, while the next run of its job waits here."""
@@ -44,125 +44,125 @@ LATE_MIN: Final = SECOND // 10
 """The delay from which on the start of a run is late."""
 
 _CLAIMED: Final = Stage.CLAIMED
-_LINED_UP: Final = Stage.LINED_UP
+_LINED_UP: Final = Stage.WAITING_FOR_SLOT
 _STARTING: Final = Stage.STARTING
 _ENDING: Final = Stage.ENDING
-_OVER: Final = Stage.OVER
+_OVER: Final = Stage.DONE
 _UNTIL_OVER: Final = 2**63 - 1
 
 
-class Turns:
+class RunOrder:
     """The run of each job that is started next or was started last, and the runs that wait for it."""
 
     __slots__ = ("_current", "_waiting", "waiting")
 
     def __init__(self) -> None:
-        self._current: dict[JobNumber, Course] = {}
-        self._waiting: dict[JobNumber, list[Course]] = {}
+        self._current: dict[JobNumber, OccurrenceRun] = {}
+        self._waiting: dict[JobNumber, list[OccurrenceRun]] = {}
         """In the order of their keys."""
         self.waiting = 0
         """The number of runs that wait."""
 
-    def admit(self, due: Sequence[Course], now: int, alarms: Agenda) -> list[Course]:
+    def admit(self, due: Sequence[OccurrenceRun], now: int, alarms: TimerQueue) -> list[OccurrenceRun]:
         """Return the runs that need not wait for another run of their job. `alarms` wakes the others."""
-        admitted: list[Course] = []
+        admitted: list[OccurrenceRun] = []
         current, waiting = self._current, self._waiting
-        for course in due:
-            job = course.key.job
-            if course.stage is not _CLAIMED or course.fence is None or course.request is None:
-                admitted.append(course)  # a run that was taken over may hold the overlap slot already
-            elif course.request.overlap.is_parallel or course.skip is not None:
-                admitted.append(course)
+        for run in due:
+            job = run.key.job
+            if run.stage is not _CLAIMED or run.fence is None or run.request is None:
+                admitted.append(run)  # a run that was taken over may hold the overlap slot already
+            elif run.request.overlap.is_parallel or run.skip is not None:
+                admitted.append(run)
             elif job not in current and job not in waiting:  # the usual case
-                current[job] = course
-                admitted.append(course)
-            elif self.has_turn(course, now, alarms):
-                admitted.append(course)
+                current[job] = run
+                admitted.append(run)
+            elif self.has_turn(run, now, alarms):
+                admitted.append(run)
         return admitted
 
-    def has_turn(self, course: Course, now: int, alarms: Agenda) -> bool:
+    def has_turn(self, run: OccurrenceRun, now: int, alarms: TimerQueue) -> bool:
         """True if a run need not wait for another run of its job. Otherwise the run waits from now on."""
-        if course.fence is None or course.request is None or course.request.overlap.is_parallel:
+        if run.fence is None or run.request is None or run.request.overlap.is_parallel:
             return True
-        job = course.key.job
+        job = run.key.job
         current = self._current.get(job)
-        if current is None or current is course or current.stage is _OVER:
+        if current is None or current is run or current.stage is _OVER:
             first = self.first_of(job)
-            if first is not None and first is not course and first.key < course.key:
+            if first is not None and first is not run and first.key < run.key:
                 self._current.pop(job, None)  # two runs must not wait for each other
-                self._wait(course)
+                self._wait(run)
                 alarms.put(now, first)
                 return False
-            self._current[job] = course
+            self._current[job] = run
         else:
-            wakes_at = _waits_until(current, course)
+            wakes_at = _waits_until(current, run)
             if now < wakes_at:
-                self._wait(course)
+                self._wait(run)
                 if wakes_at is not _UNTIL_OVER:
-                    alarms.put(wakes_at, course)
+                    alarms.put(wakes_at, run)
                 return False
-            if current.stage is _LINED_UP and course.stage is _LINED_UP:
-                self._current[job] = course  # it has a higher priority
-        if self._drop(course) and (following := self.first_of(job)) is not None and current is not course:
+            if current.stage is _LINED_UP and run.stage is _LINED_UP:
+                self._current[job] = run  # it has a higher priority
+        if self._drop(run) and (following := self.first_of(job)) is not None and current is not run:
             alarms.put(now, following)  # decided again, behind this one
         return True
 
-    def begun(self, course: Course, now: int, alarms: Agenda) -> None:
+    def begun(self, run: OccurrenceRun, now: int, alarms: TimerQueue) -> None:
         """Record that a run has begun. The next run of its job waits for `WAIT_MAX` at most."""
-        job, course.begun_at = course.key.job, now
-        if job in self._waiting and self._current.get(job) is course:
+        job, run.begun_at = run.key.job, now
+        if job in self._waiting and self._current.get(job) is run:
             alarms.put(now + WAIT_MAX, self._waiting[job][0])
 
-    def over(self, course: Course, now: int, alarms: Agenda) -> None:
+    def over(self, run: OccurrenceRun, now: int, alarms: TimerQueue) -> None:
         """Remove a run, and wake the run whose turn has come."""
-        job = course.key.job
-        if self._current.get(job) is course:
+        job = run.key.job
+        if self._current.get(job) is run:
             del self._current[job]
             if job not in self._waiting:
                 return  # the usual case
         elif job not in self._waiting:
             return
-        self._drop(course)
+        self._drop(run)
         if job not in self._current and (first := self.first_of(job)) is not None:
             alarms.put(now, first)
 
-    def first_of(self, job: JobNumber) -> Course | None:
+    def first_of(self, job: JobNumber) -> OccurrenceRun | None:
         """Return the first run of a job that waits."""
         waiting = self._waiting.get(job)
         return waiting[0] if waiting else None
 
-    def holds(self, course: Course) -> bool:
+    def holds(self, run: OccurrenceRun) -> bool:
         """True if the run waits here."""
-        return course in self._waiting.get(course.key.job, ())
+        return run in self._waiting.get(run.key.job, ())
 
-    def _wait(self, course: Course) -> None:
-        waiting = self._waiting.setdefault(course.key.job, [])
-        if course not in waiting:
-            insort(waiting, course, key=_key)
+    def _wait(self, run: OccurrenceRun) -> None:
+        waiting = self._waiting.setdefault(run.key.job, [])
+        if run not in waiting:
+            insort(waiting, run, key=_key)
             self.waiting += 1
 
-    def _drop(self, course: Course) -> bool:
+    def _drop(self, run: OccurrenceRun) -> bool:
         """End the wait of a run. Return True if it was waiting."""
-        waiting = self._waiting.get(course.key.job)
-        if waiting is None or course not in waiting:
+        waiting = self._waiting.get(run.key.job)
+        if waiting is None or run not in waiting:
             return False
-        waiting.remove(course)
+        waiting.remove(run)
         self.waiting -= 1
         if not waiting:
-            del self._waiting[course.key.job]
+            del self._waiting[run.key.job]
         return True
 
 
-def _waits_until(current: Course, course: Course) -> int:
+def _waits_until(current: OccurrenceRun, run: OccurrenceRun) -> int:
     """Return until when a run waits for the current run of its job; 0 if it does not wait."""
     stage = current.stage
     if stage is _CLAIMED or stage is _STARTING or stage is _ENDING:
         return _UNTIL_OVER
     if stage is _LINED_UP:
-        return current.lined_up_at + WAIT_MAX if course.stage is _CLAIMED else 0
+        return current.lined_up_at + WAIT_MAX if run.stage is _CLAIMED else 0
     is_late = current.started_at - current.due_at >= LATE_MIN
     return current.begun_at + WAIT_MAX if current.has_begun and is_late else 0
 
 
-def _key(course: Course) -> Key:
-    return course.key
+def _key(run: OccurrenceRun) -> Key:
+    return run.key

@@ -26,8 +26,8 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from itinerary.core.recovery.match import Matching, stands_for_itself, windows_of
-from itinerary.core.timeline.expected import Due, Expected, Gap
+from itinerary.core.recovery.match import PackedInstants, stands_for_itself, windows_of
+from itinerary.core.timeline.expected import Due, Expected, UnknownRange
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 
@@ -57,7 +57,7 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[Due, ...]
     unexpected: tuple[Key, ...]
     """Rows that no version in force explains. The list is not cut, since `excused` needs all of them."""
-    gaps: tuple[Gap, ...]
+    gaps: tuple[UnknownRange, ...]
     """Times in which the expected instants are unknown, so nothing could be checked."""
 
     @property
@@ -80,7 +80,7 @@ def audit(
         windows: All rows whose windows end after its start.
         floors: The history floors of jobs. A job that is not listed has no floor.
     """
-    matching = Matching(expected)
+    matching = PackedInstants(expected)
     rows, unexpected = matching.rows(_own_rows(expected, decided, windows))
     answering, gaps = windows_of(windows)
     answers = rows + matching.spans(answering)
@@ -110,7 +110,7 @@ def excused(report: AuditReport, rows: Mapping[Key, OccurrenceRow]) -> AuditRepo
 
     Args:
         report: The report of `audit`.
-        rows: The rows of `report.unexpected` (`ByKey`).
+        rows: The rows of `report.unexpected` (`ByKeyQuery`).
     """
     left = tuple(key for key in report.unexpected if key not in rows or not _was_withdrawn(rows[key]))
     return replace(report, unexpected=left)
@@ -141,8 +141,8 @@ def _below_floor(expected: Expected, floors: Mapping[JobNumber, int]) -> Which:
     return np.less(expected.instants, floor[places]) if len(jobs) else np.zeros(0, np.bool_)
 
 
-def _unexplained(keys: Sequence[Key], gaps: Sequence[Gap]) -> tuple[Key, ...]:
-    by_job: dict[JobNumber, list[Gap]] = {}
+def _unexplained(keys: Sequence[Key], gaps: Sequence[UnknownRange]) -> tuple[Key, ...]:
+    by_job: dict[JobNumber, list[UnknownRange]] = {}
     for gap in gaps:
         by_job.setdefault(gap.job, []).append(gap)
     return tuple(key for key in keys if not any(gap.start <= key.instant < gap.end for gap in by_job.get(key.job, ())))

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from itinerary.core.timeline.history import Removed, Stopped
+from itinerary.core.timeline.history import JobRemoved, JobStopped
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ScheduleFaulty, WindowError
 from itinerary.model.occurrence import Kind
@@ -28,14 +28,14 @@ from itinerary.model.run_request import read_asked
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.schedules.instants import MICROSECONDS, window_seconds
 
-__all__ = ["INSTANTS_MAX", "Choice", "Which", "chosen", "due_between"]
+__all__ = ["INSTANTS_MAX", "ChosenInstant", "InstantChoice", "chosen", "due_between"]
 
 INSTANTS_MAX: Final = 100_000
 """The largest number of instants of one backfill."""
 _FIRST_PART: Final = 3_600 * MICROSECONDS
 
 
-class Which(StrEnum):
+class InstantChoice(StrEnum):
     """The choice of instants in a range."""
 
     MISSING = "missing"
@@ -43,7 +43,7 @@ class Which(StrEnum):
     ALL = "all"
 
 
-class Choice(NamedTuple):
+class ChosenInstant(NamedTuple):
     """An instant that is to run."""
 
     instant: int
@@ -106,18 +106,18 @@ def _check_count(count: int) -> None:
 def _uncovered(timeline: Timeline, job: JobNumber, start: int, end: int) -> list[tuple[int, int]]:
     """Return the parts of `[start, end)` in which nothing was expected of the job."""
     parts, at = [], start
-    for stretch in timeline.stretches(job, start, end):
-        if at < stretch.start:
-            parts.append((at, stretch.start))
-        if isinstance(stretch.standing, Stopped | Removed):
-            parts.append((stretch.start, stretch.end))
-        at = stretch.end
+    for segment in timeline.segments(job, start, end):
+        if at < segment.start:
+            parts.append((at, segment.start))
+        if isinstance(segment.status, JobStopped | JobRemoved):
+            parts.append((segment.start, segment.end))
+        at = segment.end
     return [*parts, (at, end)] if at < end else parts
 
 
 def chosen(
-    due: Mapping[int, int], rows: Iterable[OccurrenceRow], which: Which, request: str | None = None
-) -> list[Choice]:
+    due: Mapping[int, int], rows: Iterable[OccurrenceRow], which: InstantChoice, request: str | None = None
+) -> list[ChosenInstant]:
     """Return the instants that a backfill runs, in order.
 
     Args:
@@ -140,20 +140,20 @@ def chosen(
         is_asked = request is not None and any(_asked_by(row, request) for row in there)
         if is_asked or _is_wanted([*there, *around], which):
             original = next((row for row in there if row.kind is Kind.SCHEDULED), None)
-            found.append(Choice(instant, version, original or (there[0] if there else None), is_asked))
+            found.append(ChosenInstant(instant, version, original or (there[0] if there else None), is_asked))
     return found
 
 
-def _is_wanted(rows: Sequence[OccurrenceRow], which: Which) -> bool:
+def _is_wanted(rows: Sequence[OccurrenceRow], which: InstantChoice) -> bool:
     if any(row.status not in FINAL for row in rows):
         return False
     ran = [row for row in rows if row.started_at is not None]
     match which:
-        case Which.MISSING:
+        case InstantChoice.MISSING:
             return not ran
-        case Which.FAILED:
+        case InstantChoice.FAILED:
             return bool(ran) and all(row.status in _WENT_WRONG for row in ran)
-        case Which.ALL:
+        case InstantChoice.ALL:
             return True
 
 

@@ -22,8 +22,8 @@ from itinerary.model.policies import Recovery
 from itinerary.model.queries import Status
 from itinerary.model.rows import JobNumber, Key, NodeNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
-from itinerary.model.sweeps import Extension, SweepPlan
-from itinerary.model.writes import Wanted
+from itinerary.model.sweeps import RangeExtension, SweepPlan
+from itinerary.model.writes import ClaimRequest
 
 __all__ = ["BootPlan", "PlannedJob", "boot_plan"]
 
@@ -122,7 +122,7 @@ class _Count:
         self.gaps: list[str] = []
         self.span: tuple[int, int] | None = None
 
-    def add(self, wanted: Wanted) -> None:
+    def add(self, wanted: ClaimRequest) -> None:
         instant, window = wanted.key.instant, wanted.window
         count = 1 if window is None else window.count
         self._reach(*((instant, instant) if window is None else (window.start, window.end)))
@@ -139,7 +139,7 @@ class _Count:
         else:
             self.late += 1
 
-    def extend(self, row: OccurrenceRow, extension: Extension) -> None:
+    def extend(self, row: OccurrenceRow, extension: RangeExtension) -> None:
         """Count the extension of a collapsed range or a gap."""
         window = row.window or Window(row.instant, row.instant, 0)
         self._reach(window.end, extension.end)

@@ -17,7 +17,7 @@ from itinerary.core.timeline.expected import Expected
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow
 from itinerary.schedules.instants import MICROSECONDS
 
-__all__ = ["GAP", "Matching", "Span", "stands_for_itself", "windows_of"]
+__all__ = ["GAP", "JobSpan", "PackedInstants", "stands_for_itself", "windows_of"]
 
 GAP: Final = "gap"
 """The request in the key of a gap's row, so that its key differs from all rows of the same second."""
@@ -28,7 +28,7 @@ _SECONDS: Final = 1 << _SECOND_BITS
 """A number larger than the count of seconds in the supported years."""
 
 
-class Span(NamedTuple):
+class JobSpan(NamedTuple):
     """A time `[start, end)` of one job."""
 
     job: JobNumber
@@ -41,20 +41,20 @@ def stands_for_itself(key: Key) -> bool:
     return key.kind.is_by_schedule and key.request != GAP
 
 
-def windows_of(rows: Iterable[OccurrenceRow]) -> tuple[list[Span], list[Span]]:
+def windows_of(rows: Iterable[OccurrenceRow]) -> tuple[list[JobSpan], list[JobSpan]]:
     """Return the windows that cover the instants inside them, and the gaps, whose instants are unknown.
 
     A gap is a window that counts nothing. The window of a replay is only an input of its run, and covers nothing.
     """
-    answering: list[Span] = []
-    gaps: list[Span] = []
+    answering: list[JobSpan] = []
+    gaps: list[JobSpan] = []
     for row in rows:
         if row.window is not None and row.kind.is_by_schedule:
-            (answering if row.window.count else gaps).append(Span(row.job, row.window.start, row.window.end))
+            (answering if row.window.count else gaps).append(JobSpan(row.job, row.window.start, row.window.end))
     return answering, gaps
 
 
-class Matching:
+class PackedInstants:
     """Expected instants, packed for comparison."""
 
     __slots__ = ("_base", "_packed")
@@ -76,7 +76,7 @@ class Matching:
         np.add.at(counts, places[found], 1)
         return counts, [keys[number] for number in np.flatnonzero(~found).tolist()]
 
-    def spans(self, spans: Iterable[Span]) -> Numbers:
+    def spans(self, spans: Iterable[JobSpan]) -> Numbers:
         """Return how many of these spans each expected instant lies in."""
         listed = list(spans)
         changes = np.zeros(len(self._packed) + 1, np.int64)
@@ -87,7 +87,7 @@ class Matching:
             np.add.at(changes, places, change)
         return np.cumsum(changes)[:-1]
 
-    def inside(self, spans: Sequence[Span]) -> Numbers:
+    def inside(self, spans: Sequence[JobSpan]) -> Numbers:
         """Return how many expected instants lie in each of these spans."""
         jobs = [span.job for span in spans]
         first, last = (

@@ -16,23 +16,23 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from itinerary.core.timeline.history import Paused
+from itinerary.core.timeline.history import JobPaused
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.model.rows import JobNumber, OccurrenceRow
 from itinerary.model.states import FINAL
 
-__all__ = ["Backlog", "held_by", "held_row", "made_at"]
+__all__ = ["HeldBacklog", "held_by", "held_row", "made_at"]
 
 
-class Backlog(StrEnum):
+class HeldBacklog(StrEnum):
     """The treatment of held occurrences when a pause ends."""
 
     RUN = "run"
     SKIP = "skip"
 
 
-def held_by(timeline: Timeline, job: JobNumber, made_at: int, now: int) -> Paused | None:
+def held_by(timeline: Timeline, job: JobNumber, made_at: int, now: int) -> JobPaused | None:
     """Return the pause that holds an unstarted occurrence; None if no pause does.
 
     Args:
@@ -42,15 +42,15 @@ def held_by(timeline: Timeline, job: JobNumber, made_at: int, now: int) -> Pause
         now: The store's time.
     """
     try:
-        stretch = timeline.in_force(job, now)
+        segment = timeline.in_force(job, now)
     except ItineraryError:
         return None
-    if stretch is None or not isinstance(stretch.standing, Paused):
+    if segment is None or not isinstance(segment.status, JobPaused):
         return None
-    return stretch.standing if made_at < stretch.standing.since else None
+    return segment.status if made_at < segment.status.since else None
 
 
-def held_row(timeline: Timeline, row: OccurrenceRow, now: int) -> Paused | None:
+def held_row(timeline: Timeline, row: OccurrenceRow, now: int) -> JobPaused | None:
     """Return the pause that holds the occurrence of a row.
 
     Returns:

@@ -14,7 +14,7 @@ from typing import Final
 
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Pace", "kept_free"]
+__all__ = ["RecoveryRate", "kept_free"]
 
 _PORTION_EVERY: Final = SECOND // 10
 _KEPT_FREE: Final = 5
@@ -25,7 +25,7 @@ def kept_free(slots: int) -> int:
     return slots // _KEPT_FREE
 
 
-class Pace:
+class RecoveryRate:
     """A token bucket for recovery runs."""
 
     __slots__ = ("_left", "_per_second", "_since")

@@ -54,10 +54,10 @@ from itinerary.model.queries import Detail
 from itinerary.model.retries import LOST_MAX, is_lost
 from itinerary.model.rows import AttemptRow, OccurrenceRow, TaskRow
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
-from itinerary.model.writes import Intervention
+from itinerary.model.writes import TakeoverWrite
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["FATES", "SILENT", "Fate", "Rescue", "orphaned_by", "reaped", "released", "rescued", "way_to_stale"]
+__all__ = ["FATES", "SILENT", "Rescue", "RescueOutcome", "orphaned_by", "reaped", "released", "rescued", "way_to_stale"]
 
 SILENT: Final = "no heartbeat since"
 """The first words of the reason of tasks that were orphaned on a live node, because their orchestrator went silent."""
@@ -65,7 +65,7 @@ _UNKNOWN: Final = "and nobody knows how far it came"
 """The last words of the reason of tasks that were orphaned with their node."""
 
 
-class Fate(StrEnum):
+class RescueOutcome(StrEnum):
     """The effect of a rescue on an occurrence."""
 
     LEFT = "left"
@@ -78,16 +78,20 @@ class Fate(StrEnum):
 
 _S: TypeAlias = OccurrenceState
 _HOUR: Final = 3_600 * SECOND
-_By: TypeAlias = Mapping[OnOrphan | None, Fate]
-_BUSY: Final[_By] = {None: Fate.ORPHANED, OnOrphan.LEAVE: Fate.ORPHANED, OnOrphan.RERUN: Fate.RERUN}
-_BEGUN: Final[_By] = {**_BUSY, None: Fate.GOES_ON}
-_GOES_ON: Final[_By] = dict.fromkeys((None, *OnOrphan), Fate.GOES_ON)
-_RELEASED: Final[_By] = dict.fromkeys((None, *OnOrphan), Fate.RELEASED)
+_By: TypeAlias = Mapping[OnOrphan | None, RescueOutcome]
+_BUSY: Final[_By] = {
+    None: RescueOutcome.ORPHANED,
+    OnOrphan.LEAVE: RescueOutcome.ORPHANED,
+    OnOrphan.RERUN: RescueOutcome.RERUN,
+}
+_BEGUN: Final[_By] = {**_BUSY, None: RescueOutcome.GOES_ON}
+_GOES_ON: Final[_By] = dict.fromkeys((None, *OnOrphan), RescueOutcome.GOES_ON)
+_RELEASED: Final[_By] = dict.fromkeys((None, *OnOrphan), RescueOutcome.RELEASED)
 
 FATES: Final[Mapping[OccurrenceState, _By]] = MappingProxyType(
     {
         _S.PRERUN: _RELEASED,
-        _S.QUEUED: dict.fromkeys((None, *OnOrphan), Fate.LEFT),
+        _S.QUEUED: dict.fromkeys((None, *OnOrphan), RescueOutcome.LEFT),
         _S.PENDING: _RELEASED,
         _S.CONDITION_PENDING: _GOES_ON,
         _S.CONDITION_RUNNING: _GOES_ON,
@@ -116,8 +120,8 @@ _STALE: Final[Mapping[OccurrenceState, tuple[OccurrenceState, ...]]] = {
 class Rescue(NamedTuple):
     """The fate of an occurrence, and the write that puts it into effect."""
 
-    fate: Fate
-    write: Intervention
+    fate: RescueOutcome
+    write: TakeoverWrite
 
 
 def way_to_stale(state: OccurrenceState) -> tuple[OccurrenceState, ...] | None:
@@ -128,7 +132,7 @@ def way_to_stale(state: OccurrenceState) -> tuple[OccurrenceState, ...] | None:
 def released(row: OccurrenceRow, why: str) -> Rescue:
     """Return the rescue of an occurrence that has not started."""
     assert row.started_at is None, "what has begun needs to be looked at more closely"
-    return Rescue(FATES[row.status][None], Intervention(row.ref, row.fence, None, why, is_unstarted=True))
+    return Rescue(FATES[row.status][None], TakeoverWrite(row.ref, row.fence, None, why, is_unstarted=True))
 
 
 def rescued(detail: Detail, why: str, plan: JobPlan | None) -> Rescue:
@@ -155,21 +159,21 @@ def _by_the_table(detail: Detail, why: str, plan: JobPlan | None) -> Rescue:
     in_flight = [attempt for attempt in detail.attempts if attempt.status not in TASK_FINAL]
     pods = frozenset() if plan is None else {task.order for task in plan.tasks if task.outlives_its_node}
     if any(attempt.place in pods for attempt in in_flight):
-        return Rescue(Fate.ADOPTED, _adopted(detail, [one for one in in_flight if one.place not in pods], why))
+        return Rescue(RescueOutcome.ADOPTED, _adopted(detail, [one for one in in_flight if one.place not in pods], why))
     is_busy = bool(in_flight) or row.status is OccurrenceState.ACTION_RUNNING
     fate = FATES[row.status][_wants(detail) if is_busy else None]
-    if fate is Fate.RELEASED:
-        fate = Fate.GOES_ON  # a started occurrence is not released: it has been pending since its start
-    if fate is Fate.RERUN and _too_often(in_flight, detail.attempts):
-        fate, why = Fate.ORPHANED, f"{why}; {LOST_MAX} attempts were lost like that, and it is not tried again"
+    if fate is RescueOutcome.RELEASED:
+        fate = RescueOutcome.GOES_ON  # a started occurrence is not released: it has been pending since its start
+    if fate is RescueOutcome.RERUN and _too_often(in_flight, detail.attempts):
+        fate, why = RescueOutcome.ORPHANED, f"{why}; {LOST_MAX} attempts were lost like that, and it is not tried again"
     match fate:
-        case Fate.ORPHANED:
+        case RescueOutcome.ORPHANED:
             why = f"{why}, {_UNKNOWN}"
             if plan is None:
                 why = f"{why}; no on_complete hook was called: the definition of the job cannot be read"
             to = None if _tells(plan) else OccurrenceState.ORPHANED
             return Rescue(fate, _ended(detail, plan, TaskState.FAILED, to, why))
-        case Fate.RERUN:
+        case RescueOutcome.RERUN:
             lost = _lost(in_flight, TaskState.FAILED, why)
             again = _RERUN_AS.get(row.status, OccurrenceState.RETRYING)
             return Rescue(fate, _taken(row, again, f"{why}; it is run again", attempts=lost))
@@ -177,7 +181,7 @@ def _by_the_table(detail: Detail, why: str, plan: JobPlan | None) -> Rescue:
             return Rescue(fate, _taken(row, None, why))
 
 
-def _adopted(detail: Detail, others: Sequence[AttemptRow], why: str) -> Intervention:
+def _adopted(detail: Detail, others: Sequence[AttemptRow], why: str) -> TakeoverWrite:
     """Remove the owner while the pods continue. The occurrence keeps its shares of limits; the `others` are lost."""
     why = f"{why}; its pods go on"
     is_rerun = _wants(detail).reruns and not _too_often(others, detail.attempts)
@@ -204,7 +208,7 @@ def orphaned_by(tasks: Iterable[TaskRow]) -> str | None:
     return next((why for why in reasons if why.startswith(SILENT) or why.endswith(_UNKNOWN)), None)
 
 
-def reaped(detail: Detail, why: str, plan: JobPlan | None) -> Intervention:
+def reaped(detail: Detail, why: str, plan: JobPlan | None) -> TakeoverWrite:
     """Return the write for an occurrence that is over its timeout and that no node has ended.
 
     An occurrence that was orphaned before, and whose hooks no node could call, stays orphaned.
@@ -250,16 +254,16 @@ def _taken(
     *,
     tasks: tuple[TaskRow, ...] = (),
     attempts: tuple[AttemptRow, ...] = (),
-) -> Intervention:
+) -> TakeoverWrite:
     """Take an occurrence from its owner, if the owner has written nothing since the row was read."""
-    return Intervention(
+    return TakeoverWrite(
         row.ref, row.fence, to, why, gives_back=True, tasks=tasks, attempts=attempts, sequence=row.sequence
     )
 
 
 def _ended(
     detail: Detail, plan: JobPlan | None, status: TaskState, to: OccurrenceState | None, why: str
-) -> Intervention:
+) -> TakeoverWrite:
     """End all tasks of an occurrence: started ones with `status`, the others as skipped.
 
     If the timeout expired before any task could start, all of them end with `status`.

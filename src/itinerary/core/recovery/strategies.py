@@ -44,14 +44,14 @@ from itinerary.model.occurrence import Kind, Window
 from itinerary.model.policies import Overlap, Recovery
 from itinerary.model.rows import JobRow, Key
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.schedules import Schedule, format_duration
 from itinerary.schedules.durations import SECOND
 
 __all__ = [
     "STRETCH_MIN",
-    "Missing",
-    "Policy",
+    "MissingInstants",
+    "RecoveryTerms",
     "late",
     "overlap_of_recovery",
     "recovered",
@@ -66,7 +66,7 @@ STRETCH_MIN: Final = 1_000
 Numbers: TypeAlias = NDArray[np.int64]
 
 
-class Policy(msgspec.Struct, frozen=True):
+class RecoveryTerms(msgspec.Struct, frozen=True):
     """The parts of a job's version that recovery needs."""
 
     version: int
@@ -85,7 +85,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Missing:
+class MissingInstants:
     """Instants of one job that have no row, in order."""
 
     instants: Numbers
@@ -96,15 +96,15 @@ class Missing:
     def __len__(self) -> int:
         return len(self.instants)
 
-    def where(self, which: NDArray[np.bool_]) -> Missing:
+    def where(self, which: NDArray[np.bool_]) -> MissingInstants:
         """Return the instants that a mask selects."""
-        return Missing(self.instants[which], self.places[which], self.versions[which])
+        return MissingInstants(self.instants[which], self.places[which], self.versions[which])
 
     def among(self, instants: Collection[int]) -> NDArray[np.bool_]:
         """Return a mask of the instants that are in `instants`."""
         return np.isin(self.instants, np.fromiter(instants, np.int64, len(instants)))
 
-    def blocks(self, kinds: Numbers | None = None) -> Iterator[Missing]:
+    def blocks(self, kinds: Numbers | None = None) -> Iterator[MissingInstants]:
         """Yield the blocks of neighbouring instants, each of one kind if kinds are given."""
         apart = np.diff(self.places) != 1
         if kinds is not None:
@@ -112,7 +112,7 @@ class Missing:
         bounds = [0, *(np.flatnonzero(apart) + 1).tolist(), len(self)]
         for low, high in pairwise(bounds):
             if low < high:
-                yield Missing(self.instants[low:high], self.places[low:high], self.versions[low:high])
+                yield MissingInstants(self.instants[low:high], self.places[low:high], self.versions[low:high])
 
     @property
     def window(self) -> Window:
@@ -122,11 +122,11 @@ class Missing:
 
 def recovered(
     job: JobRow,
-    missing: Missing,
-    policies: Mapping[int, Policy],
+    missing: MissingInstants,
+    policies: Mapping[int, RecoveryTerms],
     now: int,
     claimed: Collection[int] = (),
-) -> list[Wanted]:
+) -> list[ClaimRequest]:
     """Return the rows to write for a job's missing instants that are older than the grace period, in order.
 
     Args:
@@ -188,7 +188,7 @@ def to_run(instants: Numbers, recovery: EffectiveRecovery, now: int) -> NDArray[
             assert_never(recovery.strategy)
 
 
-def late(job: JobRow, missing: Missing, policies: Mapping[int, Policy]) -> list[Wanted]:
+def late(job: JobRow, missing: MissingInstants, policies: Mapping[int, RecoveryTerms]) -> list[ClaimRequest]:
     """Return the rows to write for missing instants within the grace period: they simply run late."""
     why = "late: nobody had claimed it, and the sweep found it missing"
     return [_row(job, instant, policies[version], OccurrenceState.PRERUN, why) for instant, version in _pairs(missing)]
@@ -196,14 +196,14 @@ def late(job: JobRow, missing: Missing, policies: Mapping[int, Policy]) -> list[
 
 def settled(
     job: JobRow,
-    block: Missing,
-    policies: Mapping[int, Policy],
+    block: MissingInstants,
+    policies: Mapping[int, RecoveryTerms],
     status: OccurrenceState,
     reason: str,
     *,
     is_recovery: bool = False,
     as_stretch: bool = False,
-) -> list[Wanted]:
+) -> list[ClaimRequest]:
     """Return the rows of a block of instants that do not run: one for each, or one for all if there are many."""
     if len(block) > STRETCH_MIN or as_stretch:
         instant, version = next(_pairs(block))
@@ -214,13 +214,13 @@ def settled(
 
 def settled_each(
     job: JobRow,
-    missing: Missing,
-    policies: Mapping[int, Policy],
+    missing: MissingInstants,
+    policies: Mapping[int, RecoveryTerms],
     status: OccurrenceState,
     reason: str,
     *,
     is_recovery: bool = False,
-) -> list[Wanted]:
+) -> list[ClaimRequest]:
     """Return a row for each of these instants, which do not run."""
     return [
         _row(job, instant, policies[version], status, reason, is_recovery=is_recovery)
@@ -233,14 +233,14 @@ def overlap_of_recovery(overlap: Overlap) -> Overlap:
     return overlap if overlap.is_parallel else Overlap.QUEUE
 
 
-def _compressed(job: JobRow, block: Missing, policies: Mapping[int, Policy]) -> Wanted:
+def _compressed(job: JobRow, block: MissingInstants, policies: Mapping[int, RecoveryTerms]) -> ClaimRequest:
     instant, version = int(block.instants[-1]), int(block.versions[-1])
     why = f"recovered by {Recovery.COMPRESSED}: nobody was there, and this run answers for the whole window"
     row = _row(job, instant, policies[version], policies[version].recovers_as, why, is_recovery=True)
     return msgspec.structs.replace(row, window=block.window) if len(block) > 1 else row
 
 
-def _schedules_in(missing: Missing, policies: Mapping[int, Policy]) -> Numbers:
+def _schedules_in(missing: MissingInstants, policies: Mapping[int, RecoveryTerms]) -> Numbers:
     """Return a number for the schedule of each instant. Versions that differ in other ways share a number."""
     numbers: dict[Schedule, int] = {}
     of_version = {
@@ -268,17 +268,17 @@ def _why_missed(recovery: EffectiveRecovery) -> str:
             assert_never(recovery.strategy)
 
 
-def _pairs(missing: Missing) -> Iterator[tuple[int, int]]:
+def _pairs(missing: MissingInstants) -> Iterator[tuple[int, int]]:
     return zip(missing.instants.tolist(), missing.versions.tolist(), strict=True)
 
 
 def _row(
-    job: JobRow, instant: int, policy: Policy, status: OccurrenceState, reason: str, *, is_recovery: bool = False
-) -> Wanted:
+    job: JobRow, instant: int, policy: RecoveryTerms, status: OccurrenceState, reason: str, *, is_recovery: bool = False
+) -> ClaimRequest:
     due_at = instant
     if policy.schedule.jitter:
         due_at += jitter_for(occurrence_id(job_id(job.name), instant), policy.schedule.jitter)
-    return Wanted(
+    return ClaimRequest(
         Key(instant, job.number, Kind.SCHEDULED),
         policy.version,
         due_at,

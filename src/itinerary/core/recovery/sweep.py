@@ -32,19 +32,27 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from itinerary.core.recovery.match import GAP, Matching, stands_for_itself, windows_of
-from itinerary.core.recovery.strategies import STRETCH_MIN, Missing, Policy, late, recovered, settled, settled_each
-from itinerary.core.recovery.unstarted_claims import NONE_UNSTARTED, Unstarted
-from itinerary.core.timeline.expected import Expected, Gap
-from itinerary.core.timeline.history import Paused
+from itinerary.core.recovery.match import GAP, PackedInstants, stands_for_itself, windows_of
+from itinerary.core.recovery.strategies import (
+    STRETCH_MIN,
+    MissingInstants,
+    RecoveryTerms,
+    late,
+    recovered,
+    settled,
+    settled_each,
+)
+from itinerary.core.recovery.unstarted_claims import NONE_UNSTARTED, UnstartedClaims
+from itinerary.core.timeline.expected import Expected, UnknownRange
+from itinerary.core.timeline.history import JobPaused
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError, RecordError, WindowError
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.rows import JobNumber, Key, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
-from itinerary.model.sweeps import ClaimedRow, Extension, SweepPlan, SweepStep
+from itinerary.model.sweeps import ClaimedRow, RangeExtension, SweepPlan, SweepStep
 from itinerary.model.text import clean_text, shown
-from itinerary.model.writes import Wanted
+from itinerary.model.writes import ClaimRequest
 from itinerary.schedules.instants import MICROSECONDS, ceil_second
 
 __all__ = ["ACTIVE_MAX", "STEP_MAX", "WINDOWS_REACH", "Sweep", "is_decided", "last_step"]
@@ -76,7 +84,7 @@ class _Row(NamedTuple):
     """A write of the sweep: a row, or an extension. The writes of a job are ordered by their first instants."""
 
     at: int
-    write: Wanted | ClaimedRow | Extension
+    write: ClaimRequest | ClaimedRow | RangeExtension
     covered: tuple[Ref, ...] = ()
     """The claimed rows inside its window."""
     waiting: tuple[Ref, ...] = ()
@@ -86,7 +94,7 @@ class _Row(NamedTuple):
     def is_queued(self) -> bool:
         """True if the write is a recovery run that queues for the overlap slot of its job."""
         wanted = self.write.becomes if isinstance(self.write, ClaimedRow) else self.write
-        return isinstance(wanted, Wanted) and wanted.status is OccurrenceState.QUEUED
+        return isinstance(wanted, ClaimRequest) and wanted.status is OccurrenceState.QUEUED
 
 
 def is_decided(plan: SweepPlan, timeline: Timeline, decided: Sequence[Key] = ()) -> bool:
@@ -116,7 +124,7 @@ class Sweep:
         windows: Sequence[OccurrenceRow],
         *,
         grace_period: int,
-        unstarted: Unstarted = NONE_UNSTARTED,
+        unstarted: UnstartedClaims = NONE_UNSTARTED,
     ) -> None:
         """Prepare a sweep.
 
@@ -153,14 +161,14 @@ class Sweep:
         yield self._step(step + 1, cursor, rows, is_last=True)
 
     def _step(self, step: int, cursor: str, rows: Sequence[_Row], *, is_last: bool = False) -> SweepStep:
-        wanted: list[Wanted] = []
-        extensions: list[Extension] = []
+        wanted: list[ClaimRequest] = []
+        extensions: list[RangeExtension] = []
         claimed: list[ClaimedRow] = []
         for row in rows:
             match row.write:
-                case Wanted():
+                case ClaimRequest():
                     wanted.append(row.write)
-                case Extension():
+                case RangeExtension():
                     extensions.append(row.write)
                 case ClaimedRow():
                     claimed.append(row.write)
@@ -218,7 +226,7 @@ class Sweep:
     def _nothing_but_a_gap(self, job: JobNumber, reason: str) -> Expected:
         none = np.empty(0, np.int64)
         start, end = self._plan.start, self._plan.end
-        return Expected(start, end, none, none, none, none, ("",), (Gap(job, start, end, 0, reason),))
+        return Expected(start, end, none, none, none, none, ("",), (UnknownRange(job, start, end, 0, reason),))
 
     # -- missing instants, job by job --------------------------------------------------------------------------------
 
@@ -245,7 +253,7 @@ class Sweep:
         left = dict(claimed)
         for row in rows:
             wanted = row.write
-            if not isinstance(wanted, Wanted) or wanted.key.request == GAP:
+            if not isinstance(wanted, ClaimRequest) or wanted.key.request == GAP:
                 found.append(row)
                 continue
             own, window = left.pop(wanted.key.instant, None), wanted.window
@@ -265,7 +273,7 @@ class Sweep:
         return ordered
 
     def _missing_in(self, expected: Expected) -> Which:
-        matching = Matching(expected)
+        matching = PackedInstants(expected)
         jobs = set(np.unique(expected.jobs).tolist())
         keys = [key for job in jobs for key in self._decided.get(job, ())]
         rows, _ = matching.rows(keys)
@@ -274,11 +282,11 @@ class Sweep:
         return missing
 
     def _of_job(self, job: JobNumber, expected: Expected, places: NDArray[np.int64]) -> list[_Row]:
-        missing = Missing(expected.instants[places], places, expected.versions[places])
+        missing = MissingInstants(expected.instants[places], places, expected.versions[places])
         try:
             policies = {version: self._policy(job, version) for version in sorted(set(missing.versions.tolist()))}
         except ItineraryError as error:
-            return self._gap(Gap(job, self._plan.start, self._plan.end, int(missing.versions[-1]), str(error)))
+            return self._gap(UnknownRange(job, self._plan.start, self._plan.end, int(missing.versions[-1]), str(error)))
         row = self._timeline.jobs[job]
         skips = expected.skips[places]
         runs, is_late = skips == 0, missing.instants >= self._grace_from
@@ -294,17 +302,21 @@ class Sweep:
             wanted += settled_each(row, missing.where(skipped & has_row), policies, OccurrenceState.SKIPPED, reason)
         return [_Row(item.key.instant, item) for item in wanted] + rows
 
-    def _policy(self, job: JobNumber, version: int) -> Policy:
+    def _policy(self, job: JobNumber, version: int) -> RecoveryTerms:
         config = self._timeline.definition(job, version).config()
-        return Policy(version, self._timeline.schedule(job, version), config.recovery, config.priority, config.overlap)
+        return RecoveryTerms(
+            version, self._timeline.schedule(job, version), config.recovery, config.priority, config.overlap
+        )
 
     # -- skipped instants, and gaps ----------------------------------------------------------------------------------
 
-    def _skipped(self, job: JobNumber, block: Missing, policies: Mapping[int, Policy], reason: str) -> list[_Row]:
+    def _skipped(
+        self, job: JobNumber, block: MissingInstants, policies: Mapping[int, RecoveryTerms], reason: str
+    ) -> list[_Row]:
         first = int(block.instants[0])
-        if (stretch := self._open_stretch(job, first, reason)) is not None:
-            ref, window = stretch
-            return [_Row(first, Extension(ref.ref, block.window.end, window.count + len(block)))]
+        if (segment := self._open_stretch(job, first, reason)) is not None:
+            ref, window = segment
+            return [_Row(first, RangeExtension(ref.ref, block.window.end, window.count + len(block)))]
         wanted = settled(
             self._timeline.jobs[job],
             block,
@@ -325,20 +337,20 @@ class Sweep:
                 return row, window
         return None
 
-    def _is_long(self, job: JobNumber, block: Missing) -> bool:
+    def _is_long(self, job: JobNumber, block: MissingInstants) -> bool:
         """True if the pause that skips this block has too many instants for rows of their own.
 
         The whole pause counts, across versions. A node that resumes in the middle of a block must reach the same
         decision.
         """
-        stretch = self._timeline.in_force(job, int(block.instants[0]))
-        if stretch is None or not isinstance(stretch.standing, Paused):
+        segment = self._timeline.in_force(job, int(block.instants[0]))
+        if segment is None or not isinstance(segment.status, JobPaused):
             return False
-        since = stretch.standing.since
+        since = segment.status.since
         ends = [
             one.end
-            for one in self._timeline.stretches(job, since, since + _FORESEEN)
-            if isinstance(one.standing, Paused) and one.standing.since == since
+            for one in self._timeline.segments(job, since, since + _FORESEEN)
+            if isinstance(one.status, JobPaused) and one.status.since == since
         ]
         return self._count(job, since, max([block.window.end, *ends])) > STRETCH_MIN
 
@@ -349,7 +361,7 @@ class Sweep:
         except WindowError:
             return STRETCH_MIN + 1
 
-    def _gap(self, gap: Gap) -> list[_Row]:
+    def _gap(self, gap: UnknownRange) -> list[_Row]:
         """Return the write of a gap.
 
         A gap that continues stays one row with its first reason, even if later messages differ.
@@ -360,18 +372,18 @@ class Sweep:
             if window is None or row.request != GAP:
                 continue
             if ceil_second(gap.start) <= ceil_second(window.end) and window.start <= gap.start:
-                return [] if gap.end <= window.end else [_Row(at, Extension(row.ref, gap.end, 0))]
+                return [] if gap.end <= window.end else [_Row(at, RangeExtension(row.ref, gap.end, 0))]
         if at >= gap.end:
             return []  # the gap contains no whole second, and so no instant
         key = Key(at, gap.job, Kind.SCHEDULED, GAP)
         window = Window(gap.start, gap.end, 0)
         reason = clean_text(f"not decided: {gap.reason}")
-        return [_Row(at, Wanted(key, gap.version, at, OccurrenceState.MISSED, window=window, reason=reason))]
+        return [_Row(at, ClaimRequest(key, gap.version, at, OccurrenceState.MISSED, window=window, reason=reason))]
 
 
-def _joined(gaps: Sequence[Gap]) -> dict[JobNumber, list[Gap]]:
+def _joined(gaps: Sequence[UnknownRange]) -> dict[JobNumber, list[UnknownRange]]:
     """Return the gaps of each job in order. Adjacent gaps, for example of two versions, become one."""
-    by_job: dict[JobNumber, list[Gap]] = {}
+    by_job: dict[JobNumber, list[UnknownRange]] = {}
     for gap in sorted(gaps):
         found = by_job.setdefault(gap.job, [])
         if found and found[-1].end == gap.start:
@@ -384,7 +396,7 @@ def _joined(gaps: Sequence[Gap]) -> dict[JobNumber, list[Gap]]:
 def _as_recovery(row: OccurrenceRow) -> ClaimedRow:
     """Let a claimed row run whose job cannot be enumerated."""
     reason = "recovered: no node was there at its instant, and its job could not be enumerated"
-    return ClaimedRow(row.ref, Wanted(row.key, row.version, row.due_at, is_recovery=True, reason=reason))
+    return ClaimedRow(row.ref, ClaimRequest(row.key, row.version, row.due_at, is_recovery=True, reason=reason))
 
 
 def _job_at(cursor: str) -> JobNumber:

@@ -29,12 +29,12 @@ from itinerary.model.rows import JobNumber, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.model.sweeps import SweepPlan
 
-__all__ = ["NONE_UNSTARTED", "Unstarted", "is_overlooked", "unstarted"]
+__all__ = ["NONE_UNSTARTED", "UnstartedClaims", "is_overlooked", "unstarted"]
 
 _UNSTARTED: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING})
 
 
-class Unstarted(NamedTuple):
+class UnstartedClaims(NamedTuple):
     """Occurrences that were due and have not started, by job."""
 
     claimed: Mapping[JobNumber, Mapping[int, OccurrenceRow]]
@@ -43,7 +43,7 @@ class Unstarted(NamedTuple):
     """The occurrences that only need their place in the queue."""
 
 
-NONE_UNSTARTED: Final = Unstarted({}, {})
+NONE_UNSTARTED: Final = UnstartedClaims({}, {})
 
 
 def is_overlooked(row: OccurrenceRow, plan: SweepPlan, grace_period: int) -> bool:
@@ -62,7 +62,7 @@ def is_overlooked(row: OccurrenceRow, plan: SweepPlan, grace_period: int) -> boo
 
 def unstarted(
     plan: SweepPlan, timeline: Timeline, rows: Iterable[OccurrenceRow], *, grace_period: int, now: int
-) -> Unstarted:
+) -> UnstartedClaims:
     """Sort the unstarted rows that are due before the plan's end. Started rows are left out.
 
     Args:
@@ -81,7 +81,7 @@ def unstarted(
             claimed[row.job][row.instant] = row
         elif not _is_unsure(row):
             waiting[row.job].append(row)
-    return Unstarted(claimed, waiting)
+    return UnstartedClaims(claimed, waiting)
 
 
 def _is_unsure(row: OccurrenceRow) -> bool:

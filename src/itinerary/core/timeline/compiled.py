@@ -22,10 +22,10 @@ from typing import NamedTuple, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from itinerary.core.timeline.expected import Expected, Gap
-from itinerary.core.timeline.history import Active, History, Paused, Removed, Stopped, Stretch
+from itinerary.core.timeline.expected import Expected, UnknownRange
+from itinerary.core.timeline.history import HistorySegment, JobActive, JobHistory, JobPaused, JobRemoved, JobStopped
 from itinerary.core.timeline.schedule_checks import check_usable, is_untrusted
-from itinerary.core.timeline.zone_history import Span, ZoneBook
+from itinerary.core.timeline.zone_history import SteadySpan, ZoneBook
 from itinerary.errors import ItineraryError, RecordError
 from itinerary.model.rows import JobNumber
 from itinerary.schedules import Schedule, ScheduleTable, ZoneSource, enumerate_many
@@ -48,7 +48,7 @@ class Layer:
     _skips: Numbers
     _parts: tuple[_Part, ...]
     _reasons: tuple[str, ...]
-    _gaps: tuple[Gap, ...]
+    _gaps: tuple[UnknownRange, ...]
     _named: Mapping[JobNumber, Mapping[int, int]]
     """The instants of each job that are skipped by name, and the positions of their reasons."""
     zones: frozenset[str]
@@ -57,7 +57,7 @@ class Layer:
     @classmethod
     def of(
         cls,
-        histories: Iterable[tuple[JobNumber, History | RecordError]],
+        histories: Iterable[tuple[JobNumber, JobHistory | RecordError]],
         since: int,
         until: int,
         zones: ZoneBook,
@@ -105,7 +105,7 @@ class Layer:
             except ItineraryError as error:
                 if part.is_trusted:
                     raise
-                gaps.append(Gap(self._job(part.first), low, high, int(self._versions[part.first]), str(error)))
+                gaps.append(UnknownRange(self._job(part.first), low, high, int(self._versions[part.first]), str(error)))
             else:
                 all_rows.append(rows + part.first)
                 all_instants.append(instants)
@@ -197,7 +197,7 @@ class _Pieces:
         """Schedules by identity: thousands of jobs share a few hundred of them."""
         self._usable: set[tuple[int, int]] = set()
         """Schedules, each with the number of a span in which all of its zones were found."""
-        self.gaps: list[Gap] = []
+        self.gaps: list[UnknownRange] = []
         self.named: dict[JobNumber, dict[int, int]] = {}
 
     @property
@@ -212,41 +212,41 @@ class _Pieces:
         trusted: list[_Group] = [(zones, rows, True) for zones, rows in self._trusted.values()]
         return trusted + [(zones, [row], False) for zones, row in self._untrusted]
 
-    def add(self, job: JobNumber, history: History | RecordError) -> None:
+    def add(self, job: JobNumber, history: JobHistory | RecordError) -> None:
         if isinstance(history, RecordError):
-            self.gaps.append(Gap(job, self._since, self._until, 0, str(history)))
+            self.gaps.append(UnknownRange(job, self._since, self._until, 0, str(history)))
             return
-        for stretch in history.stretches:
-            if stretch.due_from < min(self._until, stretch.end) and self._since < stretch.end:
-                self._add_stretch(job, stretch)
+        for segment in history.segments:
+            if segment.due_from < min(self._until, segment.end) and self._since < segment.end:
+                self._add_stretch(job, segment)
         for skip in history.skips:
             if self._since <= skip.instant < self._until:
                 self.named.setdefault(job, {})[skip.instant] = self._reason(str(skip))
 
-    def _add_stretch(self, job: JobNumber, stretch: Stretch) -> None:
-        match stretch.standing:
-            case Active():
+    def _add_stretch(self, job: JobNumber, segment: HistorySegment) -> None:
+        match segment.status:
+            case JobActive():
                 skip = 0
-            case Paused():
-                skip = self._reason(str(stretch.standing))
-            case Stopped() | Removed():
+            case JobPaused():
+                skip = self._reason(str(segment.status))
+            case JobStopped() | JobRemoved():
                 return
             case _:
-                assert_never(stretch.standing)
+                assert_never(segment.status)
         try:
-            known = self._looked_at(stretch.schedule)
+            known = self._looked_at(segment.schedule)
         except ItineraryError as error:
-            self.gaps.append(Gap(job, stretch.due_from, stretch.end, stretch.version, str(error)))
+            self.gaps.append(UnknownRange(job, segment.due_from, segment.end, segment.version, str(error)))
             return
-        for span in self._zones.spans(known.zones, max(stretch.due_from, self._since), stretch.end):
+        for span in self._zones.spans(known.zones, max(segment.due_from, self._since), segment.end):
             try:
                 self._check(known, span)
             except ItineraryError as error:
-                self.gaps.append(Gap(job, span.start, span.end, stretch.version, str(error)))
+                self.gaps.append(UnknownRange(job, span.start, span.end, segment.version, str(error)))
             else:
-                self._add_piece(known, span, _Piece(job, span.start, span.end, stretch.version, skip, known.schedule))
+                self._add_piece(known, span, _Piece(job, span.start, span.end, segment.version, skip, known.schedule))
 
-    def _add_piece(self, known: _Known, span: Span, piece: _Piece) -> None:
+    def _add_piece(self, known: _Known, span: SteadySpan, piece: _Piece) -> None:
         if known.is_untrusted:
             self._untrusted.append((span.zones, piece))
         elif span.number in self._trusted:
@@ -262,7 +262,7 @@ class _Pieces:
             known = self._known[id(schedule)] = _Known(schedule, is_untrusted(schedule), schedule.zone_names())
         return known
 
-    def _check(self, known: _Known, span: Span) -> None:
+    def _check(self, known: _Known, span: SteadySpan) -> None:
         """Raise if a part of the schedule is not complete, or its zone has no table."""
         found = (id(known.schedule), span.number)
         if found not in self._usable:
@@ -274,5 +274,5 @@ class _Pieces:
         return self._places.setdefault(words, len(self._places))
 
 
-def _within(gap: Gap, start: int, end: int) -> Gap:
+def _within(gap: UnknownRange, start: int, end: int) -> UnknownRange:
     return gap._replace(start=max(gap.start, start), end=min(gap.end, end))

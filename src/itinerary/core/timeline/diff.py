@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from itinerary.core.timeline.compiled import Layer
 from itinerary.core.timeline.expected import Expected
-from itinerary.core.timeline.history import FOREVER, Active, History, Stretch
+from itinerary.core.timeline.history import FOREVER, HistorySegment, JobActive, JobHistory
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.core.timeline.zone_history import ZoneBook
 from itinerary.errors import ItineraryError, ScheduleFaulty, WindowError
@@ -177,7 +177,7 @@ def _preceding(job: JobRow, body: str, book: ZoneBook, end: int) -> int | None:
 
 def _of_definition(job: JobRow, body: str, book: ZoneBook, start: int, end: int) -> Numbers:
     """Return the instants that a definition would have in `[start, end)` if it were always in force."""
-    history = History((Stretch(start, FOREVER, job.version + 1, body, Active()),))
+    history = JobHistory((HistorySegment(start, FOREVER, job.version + 1, body, JobActive()),))
     return _enumerated(job, Layer.of([(job.number, history)], start, end, book).expected(start, end))
 
 

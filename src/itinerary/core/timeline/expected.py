@@ -1,7 +1,7 @@
 """The instants that the versions in force make due, in columns.
 
 Each expected instant is to run, or is to be skipped for a recorded reason. If a job's definition cannot be read or its
-schedule misbehaves, a `Gap` with the reason takes the place of its instants. `compiled` finds the instants.
+schedule misbehaves, a `UnknownRange` with the reason takes the place of its instants. `compiled` finds the instants.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from itinerary.model.rows import JobNumber
 
-__all__ = ["Due", "Expected", "Gap", "joined"]
+__all__ = ["Due", "Expected", "UnknownRange", "joined"]
 
 Numbers: TypeAlias = NDArray[np.int64]
 
 
-class Gap(NamedTuple):
+class UnknownRange(NamedTuple):
     """A time `[start, end)` in which the expected instants of a job are unknown, with the reason."""
 
     job: JobNumber
@@ -53,7 +53,7 @@ class Expected:
     skips: Numbers
     """The reason to skip each instant, as a position in `reasons`; 0 if the instant is to run."""
     reasons: tuple[str, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[UnknownRange, ...]
 
     def __len__(self) -> int:
         return len(self.instants)

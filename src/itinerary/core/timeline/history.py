@@ -43,14 +43,14 @@ from itinerary.schedules.instants import LATEST, MICROSECONDS, shown_instant
 
 __all__ = [
     "FOREVER",
-    "Active",
-    "History",
-    "Paused",
-    "Removed",
-    "Skip",
-    "Standing",
-    "Stopped",
-    "Stretch",
+    "HistorySegment",
+    "JobActive",
+    "JobHistory",
+    "JobPaused",
+    "JobRemoved",
+    "JobStatus",
+    "JobStopped",
+    "SkippedInstant",
     "fold",
 ]
 
@@ -58,11 +58,11 @@ FOREVER: Final = LATEST * MICROSECONDS
 """The end of a segment that no entry ends: the end of the supported time."""
 
 
-class Active(msgspec.Struct, frozen=True, gc=False):
+class JobActive(msgspec.Struct, frozen=True, gc=False):
     """The status of a job whose instants run."""
 
 
-class Paused(msgspec.Struct, frozen=True, gc=False):
+class JobPaused(msgspec.Struct, frozen=True, gc=False):
     """The status of a job that stays scheduled, and whose instants are skipped. None of them is recovered."""
 
     by: str
@@ -75,7 +75,7 @@ class Paused(msgspec.Struct, frozen=True, gc=False):
         return _words(f"paused by {self.by} since {shown_instant(self.since)}", self.reason)
 
 
-class Stopped(msgspec.Struct, frozen=True, gc=False):
+class JobStopped(msgspec.Struct, frozen=True, gc=False):
     """The status of a job without expected instants. Nothing is recovered."""
 
     by: str
@@ -86,7 +86,7 @@ class Stopped(msgspec.Struct, frozen=True, gc=False):
         return _words(f"stopped by {self.by} since {shown_instant(self.since)}", self.reason)
 
 
-class Removed(msgspec.Struct, frozen=True, gc=False):
+class JobRemoved(msgspec.Struct, frozen=True, gc=False):
     """The status of a job that is gone. Its history stays."""
 
     by: str
@@ -97,12 +97,12 @@ class Removed(msgspec.Struct, frozen=True, gc=False):
         return _words(f"removed by {self.by} at {shown_instant(self.since)}", self.reason)
 
 
-Standing: TypeAlias = Active | Paused | Stopped | Removed
+JobStatus: TypeAlias = JobActive | JobPaused | JobStopped | JobRemoved
 """The status of a job: its instants run, are skipped, or are not expected at all."""
-_ACTIVE: Final = Active()
+_ACTIVE: Final = JobActive()
 
 
-class Stretch(msgspec.Struct, frozen=True, gc=False):
+class HistorySegment(msgspec.Struct, frozen=True, gc=False):
     """A history segment: a time `[start, end)` in which a job has one version and one status."""
 
     start: int
@@ -111,7 +111,7 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
     """The version in force, or the last version of a removed job."""
     body: str | None
     """The stored definition of that version."""
-    standing: Standing
+    status: JobStatus
     first_at: int = 0
     """The first instant that the version may have. Earlier ones are not expected."""
 
@@ -131,7 +131,7 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
         return read_schedule(self.body)
 
 
-class Skip(msgspec.Struct, frozen=True, gc=False):
+class SkippedInstant(msgspec.Struct, frozen=True, gc=False):
     """A named instant that is skipped."""
 
     instant: int
@@ -143,22 +143,22 @@ class Skip(msgspec.Struct, frozen=True, gc=False):
         return _words(f"skipped by {self.by}", self.reason)
 
 
-class History(msgspec.Struct, frozen=True, gc=False):
+class JobHistory(msgspec.Struct, frozen=True, gc=False):
     """The whole history of a job: segments in order, without gaps from its first version on, and skipped instants."""
 
-    stretches: tuple[Stretch, ...]
-    skips: tuple[Skip, ...] = ()
+    segments: tuple[HistorySegment, ...]
+    skips: tuple[SkippedInstant, ...] = ()
 
 
-def fold(entries: Sequence[EntryRow]) -> History:
+def fold(entries: Sequence[EntryRow]) -> JobHistory:
     """Return the history that a job's entries describe. The order of the entries does not matter."""
     if len(entries) == 1 and entries[0].kind is EntryKind.VERSION:
         (only,) = entries  # the case of nearly all jobs, of which there may be 100,000
         first_at = _first_at(only)
-        return History((Stretch(only.effective_from, FOREVER, only.version, only.body, _ACTIVE, first_at),))
+        return JobHistory((HistorySegment(only.effective_from, FOREVER, only.version, only.body, _ACTIVE, first_at),))
     by_revision = sorted(entries, key=lambda entry: (entry.revision, entry.line))
     acting = sorted(_not_superseded(by_revision), key=lambda entry: entry.effective_from)
-    return History(tuple(_stretches(_Walk().marks(acting))), _skips(by_revision))
+    return JobHistory(tuple(_segments(_Walk().marks(acting))), _skips(by_revision))
 
 
 def _not_superseded(by_revision: Iterable[EntryRow]) -> list[EntryRow]:
@@ -176,7 +176,7 @@ def _not_superseded(by_revision: Iterable[EntryRow]) -> list[EntryRow]:
     return sorted(versions + others, key=lambda entry: (entry.revision, entry.line))
 
 
-Mark: TypeAlias = tuple[int, EntryRow | None, Standing]
+Mark: TypeAlias = tuple[int, EntryRow | None, JobStatus]
 """An instant, and from then on the version's entry and the status of the job."""
 
 
@@ -185,22 +185,22 @@ class _Walk:
 
     def __init__(self) -> None:
         self._version: EntryRow | None = None
-        self._removed: Removed | None = None
-        self._stopped: Stopped | None = None
-        self._paused: Paused | None = None
+        self._removed: JobRemoved | None = None
+        self._stopped: JobStopped | None = None
+        self._paused: JobPaused | None = None
 
     def marks(self, acting: Iterable[EntryRow]) -> Iterator[Mark]:
         """Yield the status of the job after each entry, and after each pause that ends by itself."""
         for entry in acting:
             yield from self._resumed_before(entry.effective_from)
             self._take(entry)
-            yield entry.effective_from, self._version, self._standing()
+            yield entry.effective_from, self._version, self._status()
         yield from self._resumed_before(FOREVER)
 
     def _resumed_before(self, instant: int) -> Iterator[Mark]:
         if self._paused is not None and self._paused.until is not None and self._paused.until <= instant:
             until, self._paused = self._paused.until, None
-            yield until, self._version, self._standing()
+            yield until, self._version, self._status()
 
     def _take(self, entry: EntryRow) -> None:
         who_and_why = entry.entered_by, entry.effective_from, entry.reason
@@ -208,17 +208,17 @@ class _Walk:
             case EntryKind.VERSION:
                 self._version, self._removed = entry, None
             case EntryKind.REMOVE:
-                self._removed = self._removed or Removed(*who_and_why)
+                self._removed = self._removed or JobRemoved(*who_and_why)
                 self._stopped = self._paused = None
             case EntryKind.PAUSE:
                 until = _until(entry)
-                paused = self._paused or Paused(*who_and_why)
+                paused = self._paused or JobPaused(*who_and_why)
                 has_ended = until is not None and until <= entry.effective_from
                 self._paused = None if has_ended else replace(paused, until=until)
             case EntryKind.RESUME:
                 self._paused = None
             case EntryKind.STOP:
-                self._stopped = self._stopped or Stopped(*who_and_why)
+                self._stopped = self._stopped or JobStopped(*who_and_why)
             case EntryKind.START:
                 self._stopped = None
             case EntryKind.SKIP | EntryKind.CALENDAR | EntryKind.ZONE | EntryKind.SOURCE | EntryKind.PRUNE:
@@ -226,22 +226,22 @@ class _Walk:
             case _:
                 assert_never(entry.kind)
 
-    def _standing(self) -> Standing:
+    def _status(self) -> JobStatus:
         return self._removed or self._stopped or self._paused or _ACTIVE
 
 
-def _stretches(marks: Iterable[Mark]) -> list[Stretch]:
-    settled = {at: (version, standing) for at, version, standing in marks}  # the last entry at each instant wins
-    found: list[Stretch] = []
+def _segments(marks: Iterable[Mark]) -> list[HistorySegment]:
+    settled = {at: (version, status) for at, version, status in marks}  # the last entry at each instant wins
+    found: list[HistorySegment] = []
     for start, following in pairwise((*settled, FOREVER)):
-        version, standing = settled[start]
+        version, status = settled[start]
         end = min(following, FOREVER)
         if version is None or start >= end:
             continue
-        if found and (found[-1].version, found[-1].standing) == (version.version, standing):
+        if found and (found[-1].version, found[-1].status) == (version.version, status):
             found[-1] = replace(found[-1], end=end)
         else:
-            found.append(Stretch(start, end, version.version, version.body, standing, _first_at(version)))
+            found.append(HistorySegment(start, end, version.version, version.body, status, _first_at(version)))
     return found
 
 
@@ -261,13 +261,13 @@ def _until(entry: EntryRow) -> int | None:
     return None if entry.body is None else from_json(_PauseBody, entry.body).until
 
 
-def _skips(by_revision: Iterable[EntryRow]) -> tuple[Skip, ...]:
-    found: dict[int, Skip] = {}
+def _skips(by_revision: Iterable[EntryRow]) -> tuple[SkippedInstant, ...]:
+    found: dict[int, SkippedInstant] = {}
     for entry in by_revision:
         if entry.kind is EntryKind.SKIP:
             instant = _instant_in(entry)
             if entry.effective_from <= instant:
-                found.setdefault(instant, Skip(instant, entry.entered_by, entry.effective_from, entry.reason))
+                found.setdefault(instant, SkippedInstant(instant, entry.entered_by, entry.effective_from, entry.reason))
     return tuple(sorted(found.values(), key=lambda skip: skip.instant))
 
 

@@ -4,8 +4,8 @@ A plan is made from a definition when the timeline is read. The start configurat
 frozen configuration as JSON, costs more than the rest of a start. So it is made once for each job and version, and once
 more for each occurrence with overrides of its own.
 
-Most jobs have the same configuration, and share one `Terms` object. Ten thousand jobs that are due together then read
-the same few objects, which stay in the CPU cache. The loop needs a sixth less time for each.
+Most jobs have the same configuration, and share one `StartConfig` object. Ten thousand jobs that are due together then
+read the same few objects, which stay in the CPU cache. The loop needs a sixth less time for each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from itinerary.model.writes import Limit
 from itinerary.schedules import Schedule, from_stored
 from itinerary.schedules.durations import parse_duration
 
-__all__ = ["HOOK_TIMEOUT", "JobPlan", "PlanBook", "Terms", "check_timeout"]
+__all__ = ["HOOK_TIMEOUT", "JobPlan", "PlanCache", "StartConfig", "check_timeout"]
 
 HOOK_TIMEOUT: Final = 30_000_000
 """The timeout of a hook (X7)."""
@@ -46,7 +46,7 @@ def check_timeout(config: EffectiveConfig) -> int:
     return _CHECK_TIMEOUT if config.task_timeout is None else config.task_timeout
 
 
-class Terms:
+class StartConfig:
     """The start configuration of an occurrence, and the values derived from it."""
 
     __slots__ = ("config", "execution_timeout", "is_parallel", "json", "limits", "tasks")
@@ -60,7 +60,7 @@ class Terms:
         self.limits = limits
 
 
-Shared: TypeAlias = dict[tuple[object, ...], Terms]
+Shared: TypeAlias = dict[tuple[object, ...], StartConfig]
 """Terms by their content."""
 
 
@@ -76,8 +76,8 @@ class JobPlan:
         "may_take",
         "name",
         "number",
+        "start_config",
         "tasks",
-        "terms",
         "version",
         "waits_for",
     )
@@ -101,45 +101,45 @@ class JobPlan:
         self._shares = {} if shares is None else shares
         self._jitter = (schedule or from_stored(definition.schedule)).jitter
         self._job_id = job_id(name) if self._jitter else None
-        self.terms = self.terms_for(NOTHING)
+        self.start_config = self.terms_for(NOTHING)
         self.may_take: int | None = None
-        """The longest total time of an occurrence, computed with the first one (`Course.may_take`)."""
+        """The longest total time of an occurrence, computed with the first one (`OccurrenceRun.may_take`)."""
         self.waits_for = sum(parse_duration(requirement.deadline) for requirement in definition.requires)
         """The longest time that its requirements together may keep an occurrence waiting."""
 
     def share(self, alike: Shared) -> None:
         """Use the equal terms of another job if there are any; otherwise offer these terms to other jobs."""
-        said = (self.terms.json, self.terms.limits, *(task.name for task in self.tasks))
-        self.terms = alike.setdefault(said, self.terms)
+        said = (self.start_config.json, self.start_config.limits, *(task.name for task in self.tasks))
+        self.start_config = alike.setdefault(said, self.start_config)
 
-    def terms_for(self, overrides: Overrides) -> Terms:
+    def terms_for(self, overrides: Overrides) -> StartConfig:
         """Return the start configuration of an occurrence with these overrides."""
         of_tasks = {task.name: task.overrides for task in self.tasks}
         definition = self.definition
         config = freeze(definition.overrides, of_tasks, occurrence=overrides, settings=definition.defaults)
-        return Terms(config, self.tasks, self._limits(config.job))
+        return StartConfig(config, self.tasks, self._limits(config.job))
 
-    def terms_of(self, overrides: str | None) -> Terms:
+    def terms_of(self, overrides: str | None) -> StartConfig:
         """Return the start configuration for the overrides in a row, as JSON.
 
         Raises:
             ConfigError: The overrides cannot be read, or are not valid.
         """
         if overrides is None:
-            return self.terms
+            return self.start_config
         try:
             return self.terms_for(msgspec.json.decode(overrides, type=Overrides))
         except msgspec.MsgspecError as error:
             raise ConfigError(f"the overrides of an occurrence of {self.name} cannot be read: {error}") from error
 
-    def terms_as_frozen(self, config: str) -> Terms:
+    def terms_as_frozen(self, config: str) -> StartConfig:
         """Return the start configuration of an occurrence that has started, from its frozen configuration.
 
         Raises:
             RecordError: The frozen configuration cannot be read.
         """
         frozen = from_json(FrozenConfig, config)
-        return Terms(frozen, self.tasks, self._limits(frozen.job))
+        return StartConfig(frozen, self.tasks, self._limits(frozen.job))
 
     def _limits(self, config: EffectiveConfig) -> tuple[Limit, ...]:
         own = () if config.max_active is None else (Limit(f"job/{self.number}", config.max_active),)
@@ -158,7 +158,7 @@ class JobPlan:
         return instant + jitter_for(occurrence_id(self._job_id, instant), self._jitter)
 
 
-class PlanBook:
+class PlanCache:
     """A cache of plans, filled on demand, as of one revision of the timeline. Most jobs have nothing due for hours.
 
     The definition of a version never changes, so plans pass from one cache to the next.
@@ -185,9 +185,9 @@ class PlanBook:
         self._plans: dict[tuple[JobNumber, int], JobPlan | str] = {}
         self._alike: Shared = {}
 
-    def at(self, timeline: Timeline) -> PlanBook:
+    def at(self, timeline: Timeline) -> PlanCache:
         """Return the same plans with a later timeline."""
-        book = PlanBook(timeline, shares=self._shares, knows=self._knows)
+        book = PlanCache(timeline, shares=self._shares, knows=self._knows)
         book._plans, book._alike = self._plans, self._alike
         return book
 
@@ -204,10 +204,10 @@ class PlanBook:
     def plan_at(self, job: JobNumber, instant: int) -> JobPlan | str:
         """Return the plan of the version that is in force at an instant, or the reason why there is none."""
         try:
-            stretch = self.timeline.in_force(job, instant)
+            segment = self.timeline.in_force(job, instant)
         except ItineraryError as error:
             return str(error)
-        return f"job {job} is not in force then" if stretch is None else self.plan(job, stretch.version)
+        return f"job {job} is not in force then" if segment is None else self.plan(job, segment.version)
 
     def zones_in(self, window: Window, plan: JobPlan) -> tuple[ZoneSpan, ...]:
         """Return the zone data that determined a plan's instants in a window."""

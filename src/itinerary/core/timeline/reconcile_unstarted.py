@@ -22,31 +22,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from itinerary.core.timeline.history import Active, Paused, Removed
+from itinerary.core.timeline.history import JobActive, JobPaused, JobRemoved
 from itinerary.core.timeline.timeline import Timeline
 from itinerary.model.rows import FOR_ALL, EntryKind, EntryRow, JobNumber, OccurrenceRow
 from itinerary.model.states import FINAL
-from itinerary.model.timeline import Judge, Verdict, VerdictKind
+from itinerary.model.timeline import UnstartedDecision, UnstartedReconciler, VerdictKind
 from itinerary.schedules.durations import SECOND
 
 __all__ = ["judge_by"]
 
 
-def judge_by(timeline: Timeline) -> Judge:
+def judge_by(timeline: Timeline) -> UnstartedReconciler:
     """Return the function that decides about unstarted rows when these jobs change.
 
     Args:
         timeline: The timeline before the change.
     """
 
-    def judge(shown: Sequence[OccurrenceRow], entries: Sequence[EntryRow]) -> list[Verdict]:
+    def judge(shown: Sequence[OccurrenceRow], entries: Sequence[EntryRow]) -> list[UnstartedDecision]:
         known = [entry for entry in entries if entry.job in timeline.jobs or entry.job == FOR_ALL]
         after = timeline.extended(known)
         by_job: dict[JobNumber, list[OccurrenceRow]] = {}
         for row in shown:
             by_job.setdefault(row.job, []).append(row)
         of_zones = [entry for entry in known if entry.kind is EntryKind.ZONE]
-        found: list[Verdict] = []
+        found: list[UnstartedDecision] = []
         changed = dict.fromkeys(entry.job for entry in known if entry.job != FOR_ALL)
         for job in changed:
             of_job = [entry for entry in known if entry.job == job]
@@ -65,16 +65,20 @@ def _verdicts(
     entries: Sequence[EntryRow],
     changes: Sequence[EntryRow],
     rows: Sequence[OccurrenceRow],
-) -> list[Verdict]:
+) -> list[UnstartedDecision]:
     """Decide about one job's rows, by its own entries and all others of the same change."""
     if entries[-1].kind is EntryKind.REMOVE:
         last = entries[-1]
-        why = str(Removed(last.entered_by, last.effective_from, last.reason))
-        return [Verdict(row.ref, VerdictKind.CANCEL, last.version, why) for row in rows if not row.is_withdrawn]
+        why = str(JobRemoved(last.entered_by, last.effective_from, last.reason))
+        return [
+            UnstartedDecision(row.ref, VerdictKind.CANCEL, last.version, why) for row in rows if not row.is_withdrawn
+        ]
     return _by_what_is_expected(after, [job], _ahead(changes, rows), "")
 
 
-def _by_zone_data(after: Timeline, of_zones: Sequence[EntryRow], rows: Sequence[OccurrenceRow]) -> list[Verdict]:
+def _by_zone_data(
+    after: Timeline, of_zones: Sequence[EntryRow], rows: Sequence[OccurrenceRow]
+) -> list[UnstartedDecision]:
     """Decide about the rows of all jobs at once, since many may be claimed."""
     ahead = _ahead(of_zones, rows)
     jobs = list(dict.fromkeys(row.job for row in ahead))
@@ -89,7 +93,7 @@ def _ahead(entries: Sequence[EntryRow], rows: Sequence[OccurrenceRow]) -> list[O
 
 def _by_what_is_expected(
     after: Timeline, jobs: Sequence[JobNumber], rows: Sequence[OccurrenceRow], how: str
-) -> list[Verdict]:
+) -> list[UnstartedDecision]:
     if not rows:
         return []
     instants = [row.instant for row in rows]
@@ -102,20 +106,20 @@ def _by_what_is_expected(
     return [verdict for verdict in verdicts if verdict is not None]
 
 
-def _verdict(after: Timeline, row: OccurrenceRow, version: int | None, how: str) -> Verdict | None:
+def _verdict(after: Timeline, row: OccurrenceRow, version: int | None, how: str) -> UnstartedDecision | None:
     """Decide about one row. `version` is the one that expects its instant, if any; `how` goes into the reason."""
     if version is not None:
         if not row.is_withdrawn and (row.status in FINAL or row.version == version):
             return None
         kind = VerdictKind.RESTORE if row.is_withdrawn else VerdictKind.KEEP
-        return Verdict(row.ref, kind, version, f"version {version}{how} has this instant")
+        return UnstartedDecision(row.ref, kind, version, f"version {version}{how} has this instant")
     if row.status in FINAL:
         return None
-    stretch = after.in_force(row.job, row.instant)
-    if stretch is None:
+    segment = after.in_force(row.job, row.instant)
+    if segment is None:
         return None
-    if isinstance(stretch.standing, Active | Paused):
-        why = f"version {stretch.version}{how} does not have this instant"
+    if isinstance(segment.status, JobActive | JobPaused):
+        why = f"version {segment.version}{how} does not have this instant"
     else:
-        why = str(stretch.standing)
-    return Verdict(row.ref, VerdictKind.WITHDRAW, stretch.version, why)
+        why = str(segment.status)
+    return UnstartedDecision(row.ref, VerdictKind.WITHDRAW, segment.version, why)

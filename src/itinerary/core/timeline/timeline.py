@@ -30,7 +30,17 @@ from msgspec.structs import replace
 from itinerary.core.timeline.compiled import Layer
 from itinerary.core.timeline.definitions import read_definition, read_schedule
 from itinerary.core.timeline.expected import Expected, joined
-from itinerary.core.timeline.history import FOREVER, Active, History, Paused, Removed, Standing, Stopped, Stretch, fold
+from itinerary.core.timeline.history import (
+    FOREVER,
+    HistorySegment,
+    JobActive,
+    JobHistory,
+    JobPaused,
+    JobRemoved,
+    JobStatus,
+    JobStopped,
+    fold,
+)
 from itinerary.core.timeline.index_source import Rejected
 from itinerary.core.timeline.zone_history import ZoneBook
 from itinerary.errors import RecordError
@@ -40,7 +50,7 @@ from itinerary.schedules import Schedule
 from itinerary.schedules.instants import MICROSECONDS
 from itinerary.schedules.reboot import Reboot
 
-__all__ = ["Catalogue", "Listed", "Timeline"]
+__all__ = ["Catalogue", "ListedJob", "Timeline"]
 
 _CHANGED_MAX: Final = 1_000
 """The number of changed jobs above which all jobs are compiled again."""
@@ -54,14 +64,14 @@ Seconds times jobs is the largest possible number of instants.
 """
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedJob(msgspec.Struct, frozen=True):
     """A job that exists now or will exist later."""
 
     job: JobRow
     version: int
     """The newest version of the job, in force or not yet."""
     body: str | None
-    standing: Standing | None
+    status: JobStatus | None
     """The status of the job now; None if its first version is not in force yet."""
 
     @property
@@ -78,7 +88,7 @@ class Listed(msgspec.Struct, frozen=True):
 class Catalogue(msgspec.Struct, frozen=True):
     """The existing jobs, by number, and the jobs whose entries cannot be read."""
 
-    jobs: tuple[Listed, ...]
+    jobs: tuple[ListedJob, ...]
     rejected: tuple[Rejected, ...]
 
 
@@ -105,7 +115,7 @@ class Timeline:
         """Make a timeline without entries."""
         self._entries: dict[JobNumber, tuple[EntryRow, ...]] = {}
         self._for_all: tuple[EntryRow, ...] = ()
-        self._histories: dict[JobNumber, History | RecordError] = {}
+        self._histories: dict[JobNumber, JobHistory | RecordError] = {}
         self._compiled: _Compiled = _Compiled(None, None, frozenset())
         self._ahead: Expected | None = None
         self.jobs = {}
@@ -142,14 +152,14 @@ class Timeline:
 
     # -- one job -----------------------------------------------------------------------------------------------------
 
-    def history(self, job: JobNumber) -> History:
+    def history(self, job: JobNumber) -> JobHistory:
         """Return the whole history of a job. Raises RecordError if one of its entries cannot be read."""
         history = self._history(job)
         if isinstance(history, RecordError):
             raise RecordError(str(history))  # a new error, since the old one would collect a traceback with each raise
         return history
 
-    def _history(self, job: JobNumber) -> History | RecordError:
+    def _history(self, job: JobNumber) -> JobHistory | RecordError:
         known = self._histories.get(job)
         if known is None:
             try:
@@ -159,19 +169,19 @@ class Timeline:
             self._histories[job] = known
         return known
 
-    def stretches(self, job: JobNumber, start: int, end: int) -> list[Stretch]:
+    def segments(self, job: JobNumber, start: int, end: int) -> list[HistorySegment]:
         """Return the history segments of a job in `[start, end)`, in order. There are none before its first version."""
         return [
-            replace(stretch, start=max(stretch.start, start), end=min(stretch.end, end))
-            for stretch in self.history(job).stretches
-            if stretch.start < end and start < stretch.end
+            replace(segment, start=max(segment.start, start), end=min(segment.end, end))
+            for segment in self.history(job).segments
+            if segment.start < end and start < segment.end
         ]
 
-    def in_force(self, job: JobNumber, instant: int) -> Stretch | None:
+    def in_force(self, job: JobNumber, instant: int) -> HistorySegment | None:
         """Return the whole history segment of a job that contains an instant; None before its first version."""
-        stretches = self.history(job).stretches
-        place = bisect_right(stretches, instant, key=lambda stretch: stretch.start) - 1
-        return stretches[place] if place >= 0 and instant < stretches[place].end else None
+        segments = self.history(job).segments
+        place = bisect_right(segments, instant, key=lambda segment: segment.start) - 1
+        return segments[place] if place >= 0 and instant < segments[place].end else None
 
     def entries(self, job: JobNumber) -> tuple[EntryRow, ...]:
         """Return a job's own entries, in the order in which they were made."""
@@ -190,9 +200,9 @@ class Timeline:
         history = self._history(job)
         if isinstance(history, RecordError):
             return None
-        stretch = self.in_force(job, instant)
-        if stretch is not None and isinstance(stretch.standing, Paused):
-            return str(stretch.standing)
+        segment = self.in_force(job, instant)
+        if segment is not None and isinstance(segment.status, JobPaused):
+            return str(segment.status)
         return next((str(skip) for skip in history.skips if skip.instant == instant), None)
 
     def next_run(self, job: JobNumber, after: int) -> int | None:
@@ -201,7 +211,7 @@ class Timeline:
         Raises:
             ItineraryError: The version in force cannot be read, or its schedule misbehaves.
         """
-        return self._first_instant(job, after, (Active,))
+        return self._first_instant(job, after, (JobActive,))
 
     def next_instant(self, job: JobNumber, after: int) -> int | None:
         """Return the first instant later than `after` that is to run.
@@ -215,7 +225,7 @@ class Timeline:
             ItineraryError: The version in force cannot be read, or its schedule misbehaves.
         """
         found = self.next_run(job, after)
-        return self._first_instant(job, after, (Active, Paused)) if found is None else found
+        return self._first_instant(job, after, (JobActive, JobPaused)) if found is None else found
 
     def is_finished(self, job: JobNumber, after: int) -> bool:
         """True if no instant of the job is later than `after`, whether the job is active, paused or stopped.
@@ -225,19 +235,19 @@ class Timeline:
         Raises:
             ItineraryError: The version in force cannot be read, or its schedule misbehaves.
         """
-        stretch = self.in_force(job, after)
-        if stretch is not None and isinstance(stretch.schedule, Reboot):
+        segment = self.in_force(job, after)
+        if segment is not None and isinstance(segment.schedule, Reboot):
             return False
-        return self._first_instant(job, after, (Active, Paused, Stopped)) is None
+        return self._first_instant(job, after, (JobActive, JobPaused, JobStopped)) is None
 
-    def _first_instant(self, job: JobNumber, after: int, standings: tuple[type[Standing], ...]) -> int | None:
+    def _first_instant(self, job: JobNumber, after: int, standings: tuple[type[JobStatus], ...]) -> int | None:
         """Return the first instant later than `after` in segments with these statuses, without skipped ones."""
         skipped = {skip.instant for skip in self.history(job).skips}
-        for stretch in self.stretches(job, after, FOREVER):
-            if not isinstance(stretch.standing, standings) or stretch.due_from >= stretch.end:
+        for segment in self.segments(job, after, FOREVER):
+            if not isinstance(segment.status, standings) or segment.due_from >= segment.end:
                 continue
-            schedule = stretch.schedule
-            for span in self.zones.spans(schedule.zone_names(), stretch.due_from, stretch.end):
+            schedule = segment.schedule
+            for span in self.zones.spans(schedule.zone_names(), segment.due_from, segment.end):
                 second = max(after, span.start - 1) // MICROSECONDS
                 while (found := schedule.next_second(second, span.zones)) is not None:
                     if found * MICROSECONDS >= span.end:
@@ -317,18 +327,18 @@ class Timeline:
 
     def catalogue(self, now: int) -> Catalogue:
         """Return every job that has a version in force now, or later."""
-        listed: list[Listed] = []
+        listed: list[ListedJob] = []
         rejected: list[Rejected] = []
         for number in sorted(self._entries):
             job, history = self.jobs[number], self._history(number)
             if isinstance(history, RecordError):
                 rejected.append(Rejected(job.name, str(history)))
                 continue
-            ahead = [stretch for stretch in history.stretches if now < stretch.end]
-            lasting = [stretch for stretch in ahead if not isinstance(stretch.standing, Removed)]
+            ahead = [segment for segment in history.segments if now < segment.end]
+            lasting = [segment for segment in ahead if not isinstance(segment.status, JobRemoved)]
             if lasting:
-                standing = ahead[0].standing if ahead[0].start <= now else None
-                listed.append(Listed(job, lasting[-1].version, lasting[-1].body, standing))
+                status = ahead[0].status if ahead[0].start <= now else None
+                listed.append(ListedJob(job, lasting[-1].version, lasting[-1].body, status))
         return Catalogue(tuple(listed), tuple(rejected))
 
     # -- entries for all jobs ----------------------------------------------------------------------------------------

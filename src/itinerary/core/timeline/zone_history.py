@@ -9,8 +9,8 @@ tables, even if they have different packages installed. A new table counts from 
 earlier due instants stay unchanged. Before its first entry, a zone has the table of that entry. A zone is entered with
 the first job that needs it, or earlier. UTC needs no entry.
 
-The expected instants of a schedule are therefore assembled from `Span`s: in each span, all of its zones have one table.
-Nearly all schedules have a single span, since the rules of their zones have not changed.
+The expected instants of a schedule are therefore assembled from `SteadySpan`s: in each span, all of its zones have one
+table. Nearly all schedules have a single span, since the rules of their zones have not changed.
 
 IANA's release names decide which table is newer, not the order of arrival. Otherwise a node with an older package would
 undo the entry of a newer one, and the two would alternate without end. If a table cannot be read, or a zone was never
@@ -32,11 +32,11 @@ from itinerary.errors import ItineraryError, RecordError, UnknownZone
 from itinerary.model.attempts import ZoneSpan
 from itinerary.model.codec import from_json, to_json
 from itinerary.model.rows import EntryKind, EntryRow
-from itinerary.model.timeline import NewEntry
+from itinerary.model.timeline import TimelineEntryRequest
 from itinerary.schedules import Zone, ZoneData, ZoneSource
 from itinerary.schedules.zones import UTC, UTC_NAME, release_order
 
-__all__ = ["Span", "StoredZone", "ZoneBook", "lacking_entries", "newer_entries", "outdated_names"]
+__all__ = ["SteadySpan", "StoredZone", "ZoneBook", "lacking_entries", "newer_entries", "outdated_names"]
 
 _TABLES_MAX: Final = 1_024
 """The number of tables that are cached."""
@@ -65,7 +65,7 @@ class _Table(NamedTuple):
     zone: Zone | RecordError
 
 
-class Span(NamedTuple):
+class SteadySpan(NamedTuple):
     """A time `[start, end)` in which no table that a schedule depends on changes."""
 
     start: int
@@ -130,10 +130,10 @@ class ZoneBook:
             raise RecordError(str(zone))  # a new error, since the old one would collect a traceback with each raise
         return zone
 
-    def spans(self, names: Iterable[str], start: int, end: int) -> Sequence[Span]:
+    def spans(self, names: Iterable[str], start: int, end: int) -> Sequence[SteadySpan]:
         """Return `[start, end)` as spans, split wherever the table of one of these zones changes."""
         if not self._changes:
-            return (Span(start, end, 0, self._source(0)),)
+            return (SteadySpan(start, end, 0, self._source(0)),)
         cuts = {table.since for name in names for table in self._tables.get(name, ())[1:] if start < table.since < end}
         return [self._span(low, high) for low, high in pairwise((start, *sorted(cuts), end))]
 
@@ -148,9 +148,9 @@ class ZoneBook:
             for span in self.spans(names, start, end)
         )
 
-    def _span(self, start: int, end: int) -> Span:
+    def _span(self, start: int, end: int) -> SteadySpan:
         number = bisect_right(self._changes, start)
-        return Span(start, end, number, self._source(number))
+        return SteadySpan(start, end, number, self._source(number))
 
     def _source(self, number: int) -> ZoneSource:
         """Return the cached tables between two changes. Most calls ask for the same few zones."""
@@ -168,7 +168,7 @@ class ZoneBook:
         return source
 
 
-def _plain(span: Span, name: str) -> dict[str, Any] | None:
+def _plain(span: SteadySpan, name: str) -> dict[str, Any] | None:
     try:
         return span.zones(name).to_json()
     except RecordError:
@@ -201,14 +201,14 @@ def _read(entry: EntryRow) -> _Table:
 
 def lacking_entries(
     book: ZoneBook, data: ZoneData, names: Iterable[str], *, by: str, revision: int | None
-) -> list[NewEntry]:
+) -> list[TimelineEntryRequest]:
     """Return entries for the zones in `names` that were never entered. Raises UnknownZone for one missing in `data`."""
     return [_entry(book, data, name, data.zone(name), by, revision) for name in sorted(set(names)) if name not in book]
 
 
 def newer_entries(
     book: ZoneBook, data: ZoneData, names: Iterable[str], *, by: str, revision: int | None
-) -> list[NewEntry]:
+) -> list[TimelineEntryRequest]:
     """Return the entries that a node with this data makes when it starts.
 
     An entry is made for a zone whose table differs from the stored one, if the data is newer. Entries are also made for
@@ -256,13 +256,15 @@ def _readable(book: ZoneBook, name: str) -> _Known | None:
     return _Known(table.release, table.zone.digest) if table is not None and isinstance(table.zone, Zone) else None
 
 
-def _entry(book: ZoneBook, data: ZoneData, name: str, zone: Zone, by: str, revision: int | None) -> NewEntry:
+def _entry(
+    book: ZoneBook, data: ZoneData, name: str, zone: Zone, by: str, revision: int | None
+) -> TimelineEntryRequest:
     """Make an entry. Two nodes that replace the same table with the same data make the same request."""
     replaced = book.newest(name)
     after = 0 if replaced is None else replaced.revision
     body = to_json(StoredZone.of(replace(zone, name=name), data.release)).decode()
     _stored(body)  # raise rather than enter an unreadable table
-    return NewEntry(
+    return TimelineEntryRequest(
         job="",
         kind=EntryKind.ZONE,
         request=f"zone/{name}/{data.release}/{zone.digest[:16]}/{after}",

@@ -27,7 +27,7 @@ import msgspec
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.executors.pods.definition import require_library
 
-__all__ = ["Cluster", "Refused", "Unreachable", "connect"]
+__all__ = ["ApiRefused", "Cluster", "Unreachable", "connect"]
 
 CALL_TIMEOUT: Final = 15.0
 WATCH_FOR: Final = 60
@@ -45,7 +45,7 @@ class Unreachable(ItineraryError):
     """The API server did not answer, or cannot answer now."""
 
 
-class Refused(ItineraryError):
+class ApiRefused(ItineraryError):
     """The API server refused a call."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -121,7 +121,7 @@ class Cluster:
         """Return the pod of that name; None if there is none."""
         try:
             return await self._call(self._api.read_namespaced_pod, name, namespace)
-        except Refused as error:
+        except ApiRefused as error:
             if error.status == 404:
                 return None
             raise
@@ -146,7 +146,7 @@ class Cluster:
         body = {"preconditions": {"uid": uid}, "gracePeriodSeconds": grace}
         try:
             await self._call(self._api.delete_namespaced_pod, name, namespace, body=body)
-        except Refused as error:
+        except ApiRefused as error:
             if error.status in (404, 409):
                 return False
             raise
@@ -231,12 +231,12 @@ def _refusal(status: int, text: str) -> ItineraryError:
         message = text[:500]
     if status in _LATER:
         return Unreachable(f"the API server cannot answer now, {status}: {message}")
-    return Refused(status, f"Kubernetes refused it, {status}: {message}")
+    return ApiRefused(status, f"Kubernetes refused it, {status}: {message}")
 
 
 def _event(line: bytes) -> dict[str, Any]:
     event = msgspec.json.decode(line)
     if event.get("type") == "ERROR":
-        raise Refused(event["object"].get("code", 500), str(event["object"].get("message", "the watch failed")))
+        raise ApiRefused(event["object"].get("code", 500), str(event["object"].get("message", "the watch failed")))
     assert isinstance(event, dict), "a watch sends objects"
     return event

@@ -12,10 +12,10 @@ from itinerary.executors.base import InFlight
 from itinerary.executors.output import Tail
 from itinerary.executors.pods.definition import PodTask, read_pod
 from itinerary.executors.pods.manifest import pod_name
-from itinerary.executors.pods.messages import Letter, addressed, opened
-from itinerary.executors.pods.status import Sight
+from itinerary.executors.pods.messages import PodMessage, addressed, opened
+from itinerary.executors.pods.status import PodStatus
 from itinerary.executors.registry import Registry
-from itinerary.executors.worker_protocol import Ending
+from itinerary.executors.worker_protocol import AnswerStatus
 from itinerary.model.attempts import Assignment, Failed, Outcome, Stopped, Succeeded
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules.durations import SECOND
@@ -62,8 +62,8 @@ class PodAttempt(InFlight):
         """The task that follows the log."""
         self.tail = Tail()
         self.changed = asyncio.Event()
-        self.sight: Sight | None = None
-        self.last: Sight | None = None
+        self.sight: PodStatus | None = None
+        self.last: PodStatus | None = None
         """The last observed state in which the pod existed."""
         self.said: OccurrenceState | None = None
         self.troubled_at: float | None = None
@@ -73,7 +73,7 @@ class PodAttempt(InFlight):
         self.was_there = False
         """True if a pod of this name existed before, and must not be created again."""
 
-    def see(self, sight: Sight) -> None:
+    def see(self, sight: PodStatus) -> None:
         """Record a new state of the pod. States may arrive in any order: the answer to a call may be out of date."""
         last = self.last
         if last is not None and not sight.is_gone and _is_older(sight.version, last.version):
@@ -116,11 +116,11 @@ class PodAttempt(InFlight):
 
     # -- the outcome ---------------------------------------------------------------------------------------------------
 
-    def outcome(self, sight: Sight) -> Outcome:
+    def outcome(self, sight: PodStatus) -> Outcome:
         """Return the outcome of an ended pod whose log was read."""
         output = self.tail.text()
         letter = opened(sight.message) if self.run is not None else None
-        if letter is not None and not (self.is_deleted and letter.ending is not Ending.SUCCEEDED):
+        if letter is not None and not (self.is_deleted and letter.ending is not AnswerStatus.SUCCEEDED):
             return self._answered(letter, output)
         if self.is_deleted and sight.error is not None:
             return Stopped(output=output)
@@ -130,19 +130,19 @@ class PodAttempt(InFlight):
             return Failed("it ended without an answer: did something in it call os._exit?", output=output)
         return Succeeded(output=output)
 
-    def _answered(self, letter: Letter, output: str | None) -> Outcome:
+    def _answered(self, letter: PodMessage, output: str | None) -> Outcome:
         facts = self.assignment.facts
         match letter.ending:
-            case Ending.SUCCEEDED:
+            case AnswerStatus.SUCCEEDED:
                 if letter.result_bytes:
                     why = f"{letter.result_bytes} bytes are too long for the termination message; the log has it"
                     structlog.stdlib.get_logger().warning(
                         "task.result_not_kept", job=facts.job, task=facts.task, why=why
                     )
                 return Succeeded(letter.result, output)
-            case Ending.FAILED:
+            case AnswerStatus.FAILED:
                 return Failed(letter.error, letter.names, output)
-            case Ending.STOPPED:
+            case AnswerStatus.STOPPED:
                 return Failed("it was asked to end, and not by Itinerary: its pod was deleted", output=output)
             case _:
                 assert_never(letter.ending)

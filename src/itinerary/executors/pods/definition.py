@@ -23,7 +23,17 @@ from itinerary.model.text import shown
 from itinerary.model.validators import check_keys
 from itinerary.schedules.durations import parse_duration
 
-__all__ = ["MAIN", "OURS", "POD_KEYS", "PodTask", "Reference", "Source", "in_order", "read_pod", "require_library"]
+__all__ = [
+    "MAIN",
+    "OURS",
+    "POD_KEYS",
+    "PodTask",
+    "Reference",
+    "VariableSource",
+    "in_order",
+    "read_pod",
+    "require_library",
+]
 
 MAIN: Final = "main"
 """The name of the container that does the work. A template may add settings to it, and other containers."""
@@ -67,7 +77,7 @@ class Reference(msgspec.Struct, frozen=True):
     key: str
 
 
-class Source(msgspec.Struct, frozen=True):
+class VariableSource(msgspec.Struct, frozen=True):
     """The values of a secret or a config map, as variables."""
 
     kind: Literal["secret", "config_map"]
@@ -82,7 +92,7 @@ class PodTask(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] | None
     args: tuple[str, ...] | None
     env: Mapping[str, str | Reference]
-    env_from: tuple[Source, ...]
+    env_from: tuple[VariableSource, ...]
     cwd: str | None
     resources: Mapping[str, Mapping[str, str]]
     namespace: str | None
@@ -249,7 +259,7 @@ def _data_key(key: str, given: object) -> str:
     return given
 
 
-def _source(key: str, given: object) -> Source:
+def _source(key: str, given: object) -> VariableSource:
     table = check_keys(key, given, ("secret", "config_map", "prefix"), f"{key}.")
     kinds = [kind for kind in ("secret", "config_map") if kind in table]
     prefix = table.get("prefix", "")
@@ -258,7 +268,7 @@ def _source(key: str, given: object) -> Source:
     if not isinstance(prefix, str) or (prefix and not _VARIABLE.fullmatch(prefix)):
         raise ConfigError(f"{key}.prefix: {shown(prefix)} is not the beginning of a variable's name")
     kind: Literal["secret", "config_map"] = "secret" if kinds == ["secret"] else "config_map"
-    return Source(kind, _name(f"{key}.{kind}", table[kind]), prefix)
+    return VariableSource(kind, _name(f"{key}.{kind}", table[kind]), prefix)
 
 
 def _resources(given: object) -> dict[str, dict[str, str]]:

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from itinerary.executors.pods.messages import LETTER_MAX, RUN_VARIABLE, letter_of, read_run, sealed
-from itinerary.executors.worker import Desk, flush
+from itinerary.executors.worker import FunctionRunner, flush
 from itinerary.model.attempts import Failed, Succeeded
 
 __all__ = ["main"]
@@ -40,7 +40,7 @@ def main() -> int:
         sys.stderr.write(f"{RUN_VARIABLE} cannot be read; is the image of another version of Itinerary? {error}\n")
         return 2
     message_at = os.environ.pop(MESSAGE_VARIABLE, _MESSAGE)
-    desk = Desk()
+    desk = FunctionRunner()
     signal.signal(signal.SIGTERM, desk.terminated)
     outcome = desk.run(run)
     message = sealed(letter := letter_of(outcome))

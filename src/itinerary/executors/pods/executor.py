@@ -33,16 +33,16 @@ import structlog
 
 from itinerary.executors.base import BaseExecutor
 from itinerary.executors.outcomes import could_not_begin
-from itinerary.executors.pods.api_client import Cluster, Refused, Unreachable, connect
+from itinerary.executors.pods.api_client import ApiRefused, Cluster, Unreachable, connect
 from itinerary.executors.pods.attempts import PodAttempt
 from itinerary.executors.pods.cleanup import LEFT_BEHIND, leftover
-from itinerary.executors.pods.logs import Logs
+from itinerary.executors.pods.logs import PodLogReader
 from itinerary.executors.pods.manifest import NODE, adoption, manifest, pod_spec, selector
 from itinerary.executors.pods.policy import PodPolicy
-from itinerary.executors.pods.status import DELETED, Sight, gone, seen
+from itinerary.executors.pods.status import DELETED, PodStatus, gone, seen
 from itinerary.executors.pods.watch import Watch, backed_off
 from itinerary.executors.registry import Registry
-from itinerary.model.attempts import Assignment, Failed, Leftover, Moved, Outcome, Stopped
+from itinerary.model.attempts import Assignment, Failed, Leftover, Outcome, PodMoved, Stopped
 from itinerary.model.states import OccurrenceState
 from itinerary.model.text import clean_text
 
@@ -95,7 +95,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
     async def _prepare(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._connecting, self._calls = asyncio.Lock(), asyncio.Semaphore(_CALLS_MAX)
-        self._logs = Logs(self._calls, self._spawn)
+        self._logs = PodLogReader(self._calls, self._spawn)
 
     async def _shut_down(self) -> None:
         """Stop following. The pods continue, and the next owners of their occurrences follow them."""
@@ -176,11 +176,11 @@ class PodExecutor(BaseExecutor[PodAttempt]):
             nothing = await self._turn(cluster, attempt, sight)
         return nothing
 
-    async def _turn(self, cluster: Cluster, attempt: PodAttempt, sight: Sight) -> Outcome | None:
+    async def _turn(self, cluster: Cluster, attempt: PodAttempt, sight: PodStatus) -> Outcome | None:
         """Handle the current state of an existing pod, and wait for the next change."""
         if sight.state is not attempt.said:
             attempt.said = sight.state
-            self._say(Moved(attempt.key, sight.state))
+            self._say(PodMoved(attempt.key, sight.state))
         wait = attempt.patience(self._loop.time())
         if attempt.is_stop_asked and not attempt.is_deleted:
             await self._retried(attempt, lambda: self._deleted(cluster, attempt))
@@ -189,7 +189,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
             self._logs.follow(cluster, attempt)
         elif sight.trouble is not None and wait == 0 and not attempt.is_doomed:
             attempt.is_doomed = True
-            self._say(Moved(attempt.key, OccurrenceState.TERMINATING, clean_text(sight.trouble.error)))
+            self._say(PodMoved(attempt.key, OccurrenceState.TERMINATING, clean_text(sight.trouble.error)))
         await attempt.until_changed(None if attempt.is_doomed else wait)
         return None
 
@@ -198,7 +198,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
         assignment = attempt.assignment
         try:
             pod = await self._made_or_found(cluster, attempt)
-        except Refused as error:
+        except ApiRefused as error:
             if attempt.was_there or attempt.is_stop_asked:
                 raise
             return Failed(clean_text(f"its pod cannot be created: {error}"))
@@ -227,13 +227,13 @@ class PodExecutor(BaseExecutor[PodAttempt]):
                 pod = manifest(attempt.task, attempt.assignment, self._node, attempt.run)
                 self._policy.check(pod["spec"], attempt.namespace)  # the namespace is known only now
                 return await cluster.create(attempt.namespace, pod)
-            except Refused as error:
+            except ApiRefused as error:
                 if error.status != 409:
                     raise
                 attempt.was_there = True
         return await cluster.find(attempt.namespace, attempt.name)
 
-    async def _confirmed(self, cluster: Cluster, attempt: PodAttempt) -> Sight:
+    async def _confirmed(self, cluster: Cluster, attempt: PodAttempt) -> PodStatus:
         """Check whether a pod that the watch no longer shows is gone. Another node may have adopted it."""
         pod = await cluster.find(attempt.namespace, attempt.name)
         last = attempt.sight
@@ -268,7 +268,7 @@ class PodExecutor(BaseExecutor[PodAttempt]):
             try:
                 async with self._calls:
                     return await call()
-            except (Unreachable, Refused) as error:  # a missing permission may be temporary, and says nothing either
+            except (Unreachable, ApiRefused) as error:  # a missing permission may be temporary, and says nothing either
                 attempt.is_deleted = False  # it is unknown whether the server has received the deletion
                 failures += 1
                 if failures == 1:
@@ -318,11 +318,11 @@ class PodExecutor(BaseExecutor[PodAttempt]):
             cluster = await self._connected()
             try:
                 pods, _ = await cluster.pods(None, LEFT_BEHIND)
-            except Refused:  # with limited permissions, only the namespaces in which this node runs pods
+            except ApiRefused:  # with limited permissions, only the namespaces in which this node runs pods
                 pods = []
                 for namespace in {cluster.namespace, *self._watches}:
                     pods += (await cluster.pods(namespace, LEFT_BEHIND))[0]
-        except (Unreachable, Refused) as error:
+        except (Unreachable, ApiRefused) as error:
             _log.warning("pods.not_listed", error=str(error), hint="it is tried again")
             return ()
         found = [leftover(pod) for pod in pods]
@@ -336,5 +336,5 @@ class PodExecutor(BaseExecutor[PodAttempt]):
             namespace, name, uid = one.handle
             try:
                 await cluster.delete(namespace, name, uid, grace)
-            except (Unreachable, Refused) as error:
+            except (Unreachable, ApiRefused) as error:
                 _log.warning("pod.not_deleted", pod=name, error=str(error), hint="it is tried again")

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import structlog
 
-from itinerary.executors.pods.api_client import Cluster, Refused, Unreachable
+from itinerary.executors.pods.api_client import ApiRefused, Cluster, Unreachable
 from itinerary.executors.pods.attempts import PodAttempt
 from itinerary.executors.pods.definition import MAIN
-from itinerary.executors.pods.status import Sight
+from itinerary.executors.pods.status import PodStatus
 from itinerary.executors.pods.watch import backed_off
 
-__all__ = ["LOG_PATIENCE", "Logs"]
+__all__ = ["LOG_PATIENCE", "PodLogReader"]
 
 LOG_PATIENCE: Final = 30.0
 """Seconds for which an unavailable log is requested. The outcome is known, and other components wait for it."""
@@ -34,7 +34,7 @@ _CONTAINER_GONE: Final = re.compile(rb'rpc error: code = NotFound desc = [^\n]*c
 _log: Final = structlog.stdlib.get_logger()
 
 
-class Logs:
+class PodLogReader:
     """The reader of logs into the tails of attempts. `calls` limits the simultaneous calls."""
 
     def __init__(
@@ -51,10 +51,10 @@ class Logs:
 
     async def _read_along(self, cluster: Cluster, attempt: PodAttempt) -> None:
         async with self._followed:
-            with suppress(Unreachable, Refused):  # the part that was read is kept
+            with suppress(Unreachable, ApiRefused):  # the part that was read is kept
                 await cluster.log(attempt.namespace, attempt.name, MAIN, attempt.tail.write, follow=True)
 
-    async def read(self, cluster: Cluster, attempt: PodAttempt, sight: Sight) -> None:
+    async def read(self, cluster: Cluster, attempt: PodAttempt, sight: PodStatus) -> None:
         """Read the output of a pod after its end."""
         if attempt.reader is not None:
             await asyncio.wait([attempt.reader], timeout=_LOG_END)
@@ -67,9 +67,9 @@ class Logs:
                 attempt.tail.clear()
                 async with self._calls:
                     await cluster.log(attempt.namespace, attempt.name, MAIN, attempt.tail.write, follow=False)
-            except (Unreachable, Refused) as error:
+            except (Unreachable, ApiRefused) as error:
                 failures += 1
-                if isinstance(error, Refused) or loop.time() > until:
+                if isinstance(error, ApiRefused) or loop.time() > until:
                     _log.warning("pod.log_unread", pod=attempt.name, error=str(error))
                     return
                 await asyncio.sleep(backed_off(failures))

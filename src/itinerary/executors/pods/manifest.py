@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from itinerary.executors.pods.definition import MAIN, OURS, PodTask, Reference, Source
+from itinerary.executors.pods.definition import MAIN, OURS, PodTask, Reference, VariableSource
 from itinerary.executors.pods.messages import COMMAND, RUN_VARIABLE
 from itinerary.model.attempts import Assignment
 
@@ -154,7 +154,7 @@ def _variable(name: str, value: str | Reference) -> dict[str, Any]:
     return {"name": name, "valueFrom": {kind: {"name": value.name, "key": value.key}}}
 
 
-def _all_of(source: Source) -> dict[str, Any]:
+def _all_of(source: VariableSource) -> dict[str, Any]:
     kind = "secretRef" if source.kind == "secret" else "configMapRef"
     return {kind: {"name": source.name}, **({"prefix": source.prefix} if source.prefix else {})}
 

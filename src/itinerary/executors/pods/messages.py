@@ -16,11 +16,21 @@ import msgspec
 
 from itinerary.errors import ConfigError
 from itinerary.executors.registry import split_name
-from itinerary.executors.worker_protocol import Ending, Run
+from itinerary.executors.worker_protocol import AnswerStatus, CallRequest
 from itinerary.model.attempts import Assignment, Failed, Outcome, Stopped, Succeeded
 from itinerary.model.text import clean_text
 
-__all__ = ["COMMAND", "LETTER_MAX", "RUN_VARIABLE", "Letter", "addressed", "letter_of", "opened", "read_run", "sealed"]
+__all__ = [
+    "COMMAND",
+    "LETTER_MAX",
+    "RUN_VARIABLE",
+    "PodMessage",
+    "addressed",
+    "letter_of",
+    "opened",
+    "read_run",
+    "sealed",
+]
 
 RUN_VARIABLE: Final = "ITINERARY_POD_RUN"
 COMMAND: Final = ("python", "-m", "itinerary.executors.pods.entrypoint")
@@ -30,10 +40,10 @@ _RUN_MAX: Final = 120_000
 """The longest value of a variable in bytes. The limit of Linux is 131,072."""
 
 
-class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
+class PodMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a function ended."""
 
-    ending: Ending
+    ending: AnswerStatus
     result: str | None = None
     error: str = ""
     names: tuple[str, ...] = ()
@@ -41,8 +51,8 @@ class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
     """The size of a result that is too long for this message."""
 
 
-_LETTERS: Final = msgspec.json.Decoder(Letter)
-_RUNS: Final = msgspec.json.Decoder(Run)
+_LETTERS: Final = msgspec.json.Decoder(PodMessage)
+_RUNS: Final = msgspec.json.Decoder(CallRequest)
 
 
 def addressed(assignment: Assignment, prefixes: tuple[str, ...] = ()) -> str:
@@ -56,7 +66,7 @@ def addressed(assignment: Assignment, prefixes: tuple[str, ...] = ()) -> str:
         ConfigError: If the message is too long.
     """
     name = assignment.run["python"]
-    run = msgspec.json.encode(Run(name, assignment.key, assignment.facts, (split_name(name)[0], *prefixes), {}))
+    run = msgspec.json.encode(CallRequest(name, assignment.key, assignment.facts, (split_name(name)[0], *prefixes), {}))
     if len(run) > _RUN_MAX:
         raise ConfigError(
             f"python: the context of {name} is {len(run)} bytes, and a pod takes {_RUN_MAX}; its window has too many "
@@ -65,39 +75,41 @@ def addressed(assignment: Assignment, prefixes: tuple[str, ...] = ()) -> str:
     return run.decode()
 
 
-def read_run(text: str) -> Run:
+def read_run(text: str) -> CallRequest:
     """Read the message to a function, in the pod."""
     return _RUNS.decode(text)
 
 
-def letter_of(outcome: Outcome) -> Letter:
+def letter_of(outcome: Outcome) -> PodMessage:
     """Return the answer for an outcome."""
     match outcome:
         case Succeeded(result=result):
-            return Letter(Ending.SUCCEEDED, result)
+            return PodMessage(AnswerStatus.SUCCEEDED, result)
         case Failed(error=error, names=names):
-            return Letter(Ending.FAILED, error=error, names=names)
+            return PodMessage(AnswerStatus.FAILED, error=error, names=names)
         case Stopped():
-            return Letter(Ending.STOPPED)
+            return PodMessage(AnswerStatus.STOPPED)
         case _:
             assert_never(outcome)
 
 
-def sealed(letter: Letter) -> bytes:
+def sealed(letter: PodMessage) -> bytes:
     """Encode an answer, cut to the limit of Kubernetes."""
     data = msgspec.json.encode(letter)
     if len(data) <= LETTER_MAX:
         return data
     if letter.result is not None:
-        return msgspec.json.encode(Letter(letter.ending, result_bytes=len(letter.result.encode())))
+        return msgspec.json.encode(PodMessage(letter.ending, result_bytes=len(letter.result.encode())))
     for room in range(LETTER_MAX - 100, 0, -200):  # escaped characters need more bytes
-        data = msgspec.json.encode(Letter(letter.ending, error=clean_text(letter.error, room), names=letter.names[:3]))
+        data = msgspec.json.encode(
+            PodMessage(letter.ending, error=clean_text(letter.error, room), names=letter.names[:3])
+        )
         if len(data) <= LETTER_MAX:
             return data
-    return msgspec.json.encode(Letter(letter.ending, error="its traceback is in the log"))
+    return msgspec.json.encode(PodMessage(letter.ending, error="its traceback is in the log"))
 
 
-def opened(message: str) -> Letter | None:
+def opened(message: str) -> PodMessage | None:
     """Read an answer; None if it is not valid, because the function ended its process or wrote its own message."""
     try:
         return _LETTERS.decode(message)

@@ -29,7 +29,7 @@ from itinerary.executors.pods.definition import MAIN
 from itinerary.executors.pods.manifest import ATTEMPT, FENCE
 from itinerary.model.states import OccurrenceState
 
-__all__ = ["DELETED", "Sight", "Trouble", "gone", "seen"]
+__all__ = ["DELETED", "PodProblem", "PodStatus", "gone", "seen"]
 
 _PULL: Final = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "RegistryUnavailable"}
@@ -63,7 +63,7 @@ _SIGNALS: Final = 128
 DELETED: Final = "its pod was deleted by somebody, and not by Itinerary"
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class PodProblem(msgspec.Struct, frozen=True):
     """A problem that prevents a pod from running, as text."""
 
     error: str
@@ -71,7 +71,7 @@ class Trouble(msgspec.Struct, frozen=True):
     """True if waiting does not help. Otherwise the pod gets some time."""
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True):
+class PodStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a pod at one moment."""
 
     uid: str
@@ -89,12 +89,12 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """The termination message of its main container."""
     has_started: bool = False
     """True if its main container has ever run, so that it has a log."""
-    trouble: Trouble | None = None
+    trouble: PodProblem | None = None
     ended_at: int | None = None
     """The end of its main container, or otherwise of the pod, in microseconds by the cluster's clock."""
 
 
-def seen(pod: Mapping[str, Any]) -> Sight:
+def seen(pod: Mapping[str, Any]) -> PodStatus:
     """Return the state of a pod from its JSON."""
     metadata, status = pod.get("metadata", {}), pod.get("status", {})
     labels = metadata.get("labels", {})
@@ -109,7 +109,7 @@ def seen(pod: Mapping[str, Any]) -> Sight:
         state = OccurrenceState.TERMINATING
     elif running:
         state = OccurrenceState.RUNNING
-    return Sight(
+    return PodStatus(
         uid=metadata.get("uid", ""),
         version=metadata.get("resourceVersion", ""),
         attempt=labels.get(ATTEMPT),
@@ -124,14 +124,14 @@ def seen(pod: Mapping[str, Any]) -> Sight:
     )
 
 
-def gone(last: Sight | None) -> Sight:
+def gone(last: PodStatus | None) -> PodStatus:
     """Return the state of a pod that no longer exists, from its last observed state."""
     why = DELETED
     if last is not None and last.is_over:
         return msgspec.structs.replace(last, is_gone=True)
     if last is not None and last.error is not None:
         why = last.error
-    return Sight(
+    return PodStatus(
         uid="" if last is None else last.uid,
         version="" if last is None else last.version,
         attempt=None if last is None else last.attempt,
@@ -192,19 +192,19 @@ def _exited(terminated: Mapping[str, Any]) -> str:
     return f"{words}, by signal {number}" if number else words
 
 
-def _trouble(status: Mapping[str, Any], main: Mapping[str, Any]) -> Trouble | None:
+def _trouble(status: Mapping[str, Any], main: Mapping[str, Any]) -> PodProblem | None:
     for condition in status.get("conditions", ()):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            return Trouble(_said("unschedulable", condition.get("message", "")), is_hopeless=False)
+            return PodProblem(_said("unschedulable", condition.get("message", "")), is_hopeless=False)
     for container in (main, *_others(status)):
         waiting = container.get("state", {}).get("waiting", {})
         reason, message = waiting.get("reason", ""), waiting.get("message", "")
         image = container.get("image", "")
         if reason in _PULL:
             words = _said(f"its image {image} cannot be pulled, {reason}", message)
-            return Trouble(words, is_hopeless=reason in _PULL_FAILED)
+            return PodProblem(words, is_hopeless=reason in _PULL_FAILED)
         if reason in _NOT_STARTED:
-            return Trouble(_said(f"its container cannot be started, {reason}", message), is_hopeless=False)
+            return PodProblem(_said(f"its container cannot be started, {reason}", message), is_hopeless=False)
     return None
 
 

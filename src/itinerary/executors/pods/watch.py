@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import structlog
 
-from itinerary.executors.pods.api_client import Cluster, Refused, Unreachable
+from itinerary.executors.pods.api_client import ApiRefused, Cluster, Unreachable
 
 __all__ = ["RETRY_MAX", "Watch", "backed_off"]
 
@@ -74,7 +74,7 @@ class Watch:
                 self._failures += 1
                 if self._failures == 1:
                     _log.warning("pods.unwatched", namespace=self.namespace, error=str(error), hint="it is tried again")
-            except Refused as error:
+            except ApiRefused as error:
                 if error.status != _FORGOTTEN:
                     self._failures += 1
                 if self._failures == 1:

@@ -14,6 +14,6 @@ mistake, so that all mistakes of a file are reported at once.
 """
 
 from itinerary.jobs.job_file.document import FILE_MAX, Document, read_document
-from itinerary.jobs.job_file.problems import Problem, Problems
+from itinerary.jobs.job_file.problems import FileProblem, FileProblems
 
-__all__ = ["FILE_MAX", "Document", "Problem", "Problems", "read_document"]
+__all__ = ["FILE_MAX", "Document", "FileProblem", "FileProblems", "read_document"]

@@ -45,7 +45,7 @@ from itinerary.jobs.job_file.crontab_secrets import SecretNames, looks_secret, n
 from itinerary.model.text import shown
 from itinerary.schedules import cron, packaged_zone
 
-__all__ = ["Note", "Translated", "translate"]
+__all__ = ["ConvertedCrontab", "Note", "translate"]
 
 _VARIABLE: Final = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([A-Za-z_][A-Za-z0-9_]*))\s*=\s*(.*)""", re.DOTALL)
 _LINE_END: Final = re.compile(r"\\%|%")
@@ -109,7 +109,7 @@ class Note(msgspec.Struct, frozen=True):
     """True if the line is not in the job file."""
 
 
-class Translated(msgspec.Struct, frozen=True):
+class ConvertedCrontab(msgspec.Struct, frozen=True):
     """A crontab, converted to a job file."""
 
     text: str
@@ -126,7 +126,7 @@ class Translated(msgspec.Struct, frozen=True):
 
 def translate(
     text: str, name: str, *, timezone: str, is_system: bool | None = None, users: Collection[str] = ()
-) -> Translated:
+) -> ConvertedCrontab:
     """Return the job file that does what a crontab does.
 
     Args:
@@ -194,7 +194,7 @@ class _Translator:
         """Add a note about a line that is in the job file."""
         self._notes.append(Note(number, message))
 
-    def translated(self, lines: list[str]) -> Translated:
+    def translated(self, lines: list[str]) -> ConvertedCrontab:
         for number, line in enumerate(lines, 1):
             self._take(number, line.strip(" \t"))
         if self._jobs and self._jobs[-1].number == len(lines):
@@ -209,7 +209,9 @@ class _Translator:
         for job, name in zip(self._jobs, names, strict=True):
             text += _written(job, name, shared)
         text += ["", *self._comments]
-        return Translated("\n".join(text).rstrip("\n") + "\n", len(self._jobs), self._is_system, tuple(self._notes))
+        return ConvertedCrontab(
+            "\n".join(text).rstrip("\n") + "\n", len(self._jobs), self._is_system, tuple(self._notes)
+        )
 
     def _shared_env(self) -> writing.Variables:
         """Return the variables that all commands have with the same value."""

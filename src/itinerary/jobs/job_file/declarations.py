@@ -16,27 +16,27 @@ from typing import Any, Final
 
 from itinerary.errors import ConfigError, IdentityError, ItineraryError, UnknownZone
 from itinerary.executors.definitions import TASK_KEYS
-from itinerary.jobs.declaration import Declaration, Rules
+from itinerary.jobs.declaration import Declaration, DeclarationContext
 from itinerary.jobs.job_file.document import Document
 from itinerary.jobs.job_file.options import checked_options, option_names
-from itinerary.jobs.job_file.problems import Problems, unknown_key
+from itinerary.jobs.job_file.problems import FileProblems, unknown_key
 from itinerary.jobs.job_file.schedules import read_calendars, read_schedule
 from itinerary.jobs.job_file.settings import CALENDARS, JOBS, RECORDS
 from itinerary.jobs.job_file.tasks import add_tasks, is_function
 from itinerary.jobs.job_file.toml_positions import Path
 from itinerary.model.definition import Requirement
-from itinerary.model.overrides import Level
+from itinerary.model.overrides import OverrideLevel
 from itinerary.model.text import shown
 from itinerary.schedules import Calendar, every
 
 __all__ = ["JOB_KEYS", "JOB_OPTIONS", "declarations_in"]
 
-JOB_OPTIONS: Final = option_names(Level.JOB)
+JOB_OPTIONS: Final = option_names(OverrideLevel.JOB)
 JOB_KEYS: Final = ("schedule", "tasks", "requires", "on_start", "on_complete", *JOB_OPTIONS)
 _HOOKS: Final = ("on_start", "on_complete")
 
 
-def declarations_in(document: Document, problems: Problems, rules: Rules) -> list[Declaration]:
+def declarations_in(document: Document, problems: FileProblems, rules: DeclarationContext) -> list[Declaration]:
     """Return the jobs of a file, in its order, and add their mistakes to the problems."""
     calendars = read_calendars(problems, (CALENDARS,), document.table.get(CALENDARS, {}))
     jobs = document.table.get(JOBS)
@@ -58,7 +58,12 @@ class _Reader:
     """The reader of one job."""
 
     def __init__(
-        self, problems: Problems, rules: Rules, calendars: Mapping[str, Calendar | None], name: str, table: object
+        self,
+        problems: FileProblems,
+        rules: DeclarationContext,
+        calendars: Mapping[str, Calendar | None],
+        name: str,
+        table: object,
     ) -> None:
         self._problems, self._rules, self._calendars = problems, rules, calendars
         self._name, self._given = name, table
@@ -95,7 +100,7 @@ class _Reader:
                 (*self._path, "schedule"), 'is missing; write schedule = "0 5 * * *" or { every = "15m" }'
             )
         given = {key: value for key, value in table.items() if key in JOB_OPTIONS}
-        options = checked_options(self._problems, self._path, given, Level.JOB)
+        options = checked_options(self._problems, self._path, given, OverrideLevel.JOB)
         self._check_zone(options)
         try:
             return Declaration(self._rules, self._name, every("1h") if schedule is None else schedule, options)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.errors import ConfigError, JobFileError
-from itinerary.jobs.job_file.problems import Problem, Problems
+from itinerary.jobs.job_file.problems import FileProblem, FileProblems
 from itinerary.jobs.job_file.toml_positions import NESTING_MAX, PATH_MAX, Path, find_long_key, positions
 
 __all__ = ["FILE_MAX", "Document", "document_of", "read_content", "read_document", "read_text"]
@@ -35,9 +35,9 @@ class Document(msgspec.Struct, frozen=True):
     table: Mapping[str, Any]
     lines: Mapping[Path, int]
 
-    def problems(self) -> Problems:
+    def problems(self) -> FileProblems:
         """Return an empty list of mistakes for this file."""
-        return Problems(self.name, self.lines)
+        return FileProblems(self.name, self.lines)
 
 
 def read_document(path: str | os.PathLike[str]) -> Document:
@@ -103,4 +103,4 @@ def _not_toml(name: str, text: str, message: str) -> JobFileError:
 
 
 def _refused(name: str, message: str, line: int | None = None, column: int | None = None) -> JobFileError:
-    return JobFileError(Problem(name, line, "", message, column))
+    return JobFileError(FileProblem(name, line, "", message, column))

@@ -10,11 +10,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from itinerary.config.configuration import Source
-from itinerary.jobs.declaration import Declaration, Rules
+from itinerary.config.configuration import SettingsSource
+from itinerary.jobs.declaration import Declaration, DeclarationContext
 from itinerary.jobs.job_file.declarations import declarations_in
 from itinerary.jobs.job_file.document import Document, document_of, read_document, read_text
-from itinerary.jobs.job_file.problems import Problem
+from itinerary.jobs.job_file.problems import FileProblem
 from itinerary.jobs.job_file.records import record_schedulers_in
 from itinerary.jobs.job_file.schedules import schedule_warnings
 from itinerary.jobs.job_file.settings import JOBS, RECORDS, settings_in
@@ -36,10 +36,10 @@ class JobFile:
         self._document: Document = read_document(path)
         self._problems = self._document.problems()
         self._desks: list[DeskDeclaration] = []
-        self.settings: Source = settings_in(self._document, self._problems)
+        self.settings: SettingsSource = settings_in(self._document, self._problems)
         """The valid settings of the node; `declarations` reports the mistakes."""
 
-    def record_schedulers(self, rules: Rules, timezone: str | None) -> list[DeskDeclaration]:
+    def record_schedulers(self, rules: DeclarationContext, timezone: str | None) -> list[DeskDeclaration]:
         """Return the valid record schedulers; `declarations` reports the mistakes.
 
         `timezone` is the default of record schedulers that set none.
@@ -47,13 +47,13 @@ class JobFile:
         self._desks = record_schedulers_in(self._document, self._problems, rules, timezone)
         return self._desks
 
-    def declarations(self, rules: Rules) -> list[Declaration]:
+    def declarations(self, rules: DeclarationContext) -> list[Declaration]:
         """Return the jobs. Raises JobFileError with all mistakes of the file, including those of settings."""
         found = declarations_in(self._document, self._problems, rules)
         self._problems.raise_if_any()
         return found
 
-    def reread(self) -> Source:
+    def reread(self) -> SettingsSource:
         """Return the current settings of the file. Raises JobFileError."""
         document = document_of(self.name, read_text(self._path))
         problems = document.problems()
@@ -61,7 +61,7 @@ class JobFile:
         problems.raise_if_any()
         return settings
 
-    def warnings(self, declarations: Sequence[Declaration]) -> list[Problem]:
+    def warnings(self, declarations: Sequence[Declaration]) -> list[FileProblem]:
         """Return warnings: valid declarations that the user may not have intended."""
         found = self._document.problems()
         for desk in self._desks:

@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.errors import ConfigError
-from itinerary.jobs.job_file.problems import Problems, unknown_key
+from itinerary.jobs.job_file.problems import FileProblems, unknown_key
 from itinerary.jobs.job_file.toml_positions import Path
-from itinerary.model.overrides import LEAVES, Level, Overrides, read_overrides
+from itinerary.model.overrides import LEAVES, OverrideLevel, Overrides, read_overrides
 from itinerary.model.policies import RecoveryPolicy, Retry
 
 __all__ = ["checked_options", "option_names"]
@@ -22,17 +22,19 @@ __all__ = ["checked_options", "option_names"]
 _GROUPS: Final[Mapping[str, type[msgspec.Struct]]] = {"retry": Retry, "recovery": RecoveryPolicy}
 
 
-def option_names(level: Level) -> tuple[str, ...]:
+def option_names(level: OverrideLevel) -> tuple[str, ...]:
     """Return the options that a level may set."""
     return tuple(dict.fromkeys(leaf.partition(".")[0] for leaf, levels in LEAVES.items() if level in levels))
 
 
-def checked_options(problems: Problems, path: Path, table: Mapping[str, Any], level: Level) -> dict[str, Any]:
+def checked_options(
+    problems: FileProblems, path: Path, table: Mapping[str, Any], level: OverrideLevel
+) -> dict[str, Any]:
     """Return the valid options of a table, and add the mistakes of the others to the problems."""
     return {key: value for key, value in table.items() if _is_right(problems, path, key, value, level)}
 
 
-def _is_right(problems: Problems, path: Path, key: str, value: Any, level: Level) -> bool:
+def _is_right(problems: FileProblems, path: Path, key: str, value: Any, level: OverrideLevel) -> bool:
     before = len(problems.found)
     if key not in Overrides.__struct_fields__:
         problems.add((*path, key), unknown_key(key, option_names(level)))
@@ -48,7 +50,7 @@ def _is_right(problems: Problems, path: Path, key: str, value: Any, level: Level
     return len(problems.found) == before
 
 
-def _read(problems: Problems, path: Path, table: Mapping[str, Any], level: Level) -> None:
+def _read(problems: FileProblems, path: Path, table: Mapping[str, Any], level: OverrideLevel) -> None:
     try:
         read_overrides(table, level)
     except ConfigError as error:

@@ -3,8 +3,8 @@
     jobs.toml:12: jobs.backup.overlap: 'que' is unknown; did you mean 'queue'? allowed: skip, allow, queue, replace
 
 The rules that find mistakes do not know files. Their messages concern the table that they were given, for example
-`retry.max_retries: -1 is out of range 0-1000`. `Problems.blame` splits such a message: the keys before the colon lead
-into the table, and so to the place of the mistake.
+`retry.max_retries: -1 is out of range 0-1000`. `FileProblems.blame` splits such a message: the keys before the colon
+lead into the table, and so to the place of the mistake.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itinerary.errors import JobFileError
 from itinerary.jobs.job_file.toml_positions import Path
 from itinerary.schedules.suggestions import did_you_mean
 
-__all__ = ["Problem", "Problems", "dotted", "unknown_key"]
+__all__ = ["FileProblem", "FileProblems", "dotted", "unknown_key"]
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _MISSING: Final = re.compile(r"[a-z_]+", re.ASCII)
@@ -27,7 +27,7 @@ _TOLD_MAX: Final = 1_000
 """The maximum number of mistakes in a report."""
 
 
-class Problem(NamedTuple):
+class FileProblem(NamedTuple):
     """A mistake in a job file."""
 
     file: str
@@ -43,16 +43,16 @@ class Problem(NamedTuple):
         return ": ".join(part for part in (place, self.key, _one_line(self.message)) if part)
 
 
-class Problems:
+class FileProblems:
     """The mistakes found in one file."""
 
     def __init__(self, file: str, lines: Mapping[Path, int]) -> None:
         self._file, self._lines = file, lines
-        self.found: list[Problem] = []
+        self.found: list[FileProblem] = []
 
     def add(self, path: Path, message: str) -> None:
         """Add a mistake at a path."""
-        self.found.append(Problem(self._file, self.line(path), dotted(path), message))
+        self.found.append(FileProblem(self._file, self.line(path), dotted(path), message))
 
     def blame(self, path: Path, table: object, message: str, prefix: str = "") -> None:
         """Add a mistake below a path. The message, after `prefix`, begins with the keys that lead to it."""
@@ -71,13 +71,13 @@ class Problems:
         if self.found:
             raise JobFileError(*self.in_order())
 
-    def in_order(self) -> list[Problem]:
+    def in_order(self) -> list[FileProblem]:
         """Return the mistakes in the order of lines, limited to a readable number."""
         ordered = sorted(self.found, key=lambda problem: problem.line or 0)
         if len(ordered) <= _TOLD_MAX:
             return ordered
         more = f"and {len(ordered) - _TOLD_MAX} more mistakes; these come first"
-        return [*ordered[:_TOLD_MAX], Problem(self._file, None, "", more)]
+        return [*ordered[:_TOLD_MAX], FileProblem(self._file, None, "", more)]
 
 
 def dotted(path: Path) -> str:

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from itinerary.errors import ConfigError, ItineraryError, RecordError
-from itinerary.jobs.declaration import Rules
+from itinerary.jobs.declaration import DeclarationContext
 from itinerary.jobs.job_file.document import Document
-from itinerary.jobs.job_file.problems import Problems, unknown_key
+from itinerary.jobs.job_file.problems import FileProblems, unknown_key
 from itinerary.jobs.job_file.settings import JOBS, RECORDS
 from itinerary.jobs.job_file.tasks import is_function
 from itinerary.jobs.job_file.toml_positions import Path
@@ -49,7 +49,7 @@ _FUNCTION: Final = 'write "package.module:function"'
 
 
 def record_schedulers_in(
-    document: Document, problems: Problems, rules: Rules, timezone: str | None
+    document: Document, problems: FileProblems, rules: DeclarationContext, timezone: str | None
 ) -> list[DeskDeclaration]:
     """Return the record schedulers of a file, in its order, and add their mistakes to the problems."""
     given = document.table.get(RECORDS, {})
@@ -66,7 +66,13 @@ class _Reader:
     """The reader of one record scheduler."""
 
     def __init__(
-        self, problems: Problems, rules: Rules, zone: str | None, jobs: Mapping[str, Any], name: str, table: object
+        self,
+        problems: FileProblems,
+        rules: DeclarationContext,
+        zone: str | None,
+        jobs: Mapping[str, Any],
+        name: str,
+        table: object,
     ) -> None:
         self._problems, self._rules, self._zone, self._jobs = problems, rules, zone, jobs
         self._name, self._given = name, table

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from itinerary.errors import ItineraryError
-from itinerary.jobs.job_file.problems import Problems, unknown_key
+from itinerary.jobs.job_file.problems import FileProblems, unknown_key
 from itinerary.jobs.job_file.toml_positions import NESTING_MAX, Path
 from itinerary.model.text import shown
 from itinerary.schedules import Calendar, Cron, Schedule, from_json
@@ -24,7 +24,7 @@ __all__ = ["CALENDAR_KEYS", "read_calendars", "read_schedule", "schedule_warning
 CALENDAR_KEYS = ("dates", "blackouts", "weekend", "closed_on_weekends")
 
 
-def read_calendars(problems: Problems, path: Path, given: object) -> dict[str, Calendar | None]:
+def read_calendars(problems: FileProblems, path: Path, given: object) -> dict[str, Calendar | None]:
     """Return calendars by name. A calendar with a mistake is None, and the mistake is added to the problems."""
     if not isinstance(given, dict):
         problems.add(path, f"{shown(given)} is not a table of calendars; write [calendars.holidays]")
@@ -32,7 +32,7 @@ def read_calendars(problems: Problems, path: Path, given: object) -> dict[str, C
     return {name: _read_calendar(problems, (*path, name), name, table) for name, table in given.items()}
 
 
-def _read_calendar(problems: Problems, path: Path, name: str, table: object) -> Calendar | None:
+def _read_calendar(problems: FileProblems, path: Path, name: str, table: object) -> Calendar | None:
     if not isinstance(table, dict):
         problems.add(path, f"{shown(table)} is not a calendar; write [calendars.{name}] and dates = [2026-12-25]")
         return None
@@ -45,7 +45,7 @@ def _read_calendar(problems: Problems, path: Path, name: str, table: object) -> 
     return _calendar(problems, path, name, table) if len(problems.found) == before else None
 
 
-def _calendar(problems: Problems, path: Path, name: str, table: Mapping[str, Any]) -> Calendar | None:
+def _calendar(problems: FileProblems, path: Path, name: str, table: Mapping[str, Any]) -> Calendar | None:
     try:
         return Calendar(name, **table)
     except (ItineraryError, TypeError) as error:
@@ -54,7 +54,7 @@ def _calendar(problems: Problems, path: Path, name: str, table: Mapping[str, Any
 
 
 def read_schedule(
-    problems: Problems, path: Path, given: object, calendars: Mapping[str, Calendar | None]
+    problems: FileProblems, path: Path, given: object, calendars: Mapping[str, Calendar | None]
 ) -> Schedule | None:
     """Return the schedule. On a mistake, add it to the problems and return None."""
     before = len(problems.found)
@@ -72,7 +72,7 @@ def schedule_warnings(schedule: Schedule) -> Iterator[str]:
         yield from schedule_warnings(inner)
 
 
-def _read(problems: Problems, path: Path, data: Any) -> Schedule | None:
+def _read(problems: FileProblems, path: Path, data: Any) -> Schedule | None:
     found = _attempt(data)
     if isinstance(found, Schedule):
         return found
@@ -110,7 +110,7 @@ def _culprit(data: Mapping[str, Any], kind: str) -> str:
     return next((key for key, rest in zip(keys, without, strict=True) if isinstance(_attempt(rest), Schedule)), kind)
 
 
-def _resolved(problems: Problems, path: Path, given: object, calendars: Mapping[str, Calendar | None]) -> Any:
+def _resolved(problems: FileProblems, path: Path, given: object, calendars: Mapping[str, Calendar | None]) -> Any:
     """Return the data with its calendars filled in. Inner schedules are read separately, to locate errors."""
     if not isinstance(given, dict) or len(path) > NESTING_MAX:
         return given
@@ -134,7 +134,7 @@ def _resolved(problems: Problems, path: Path, given: object, calendars: Mapping[
     return data
 
 
-def _inner(problems: Problems, path: Path, given: object, calendars: Mapping[str, Calendar | None]) -> Any:
+def _inner(problems: FileProblems, path: Path, given: object, calendars: Mapping[str, Calendar | None]) -> Any:
     data = _resolved(problems, path, given, calendars)
     before = len(problems.found)
     _read(problems, path, data)

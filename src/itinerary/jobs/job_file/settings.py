@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from itinerary.config.configuration import SETTING_KEYS, Source, blamed_key, check_one, configured
+from itinerary.config.configuration import SETTING_KEYS, SettingsSource, blamed_key, check_one, configured
 from itinerary.errors import ConfigError
 from itinerary.jobs.job_file.document import Document
 from itinerary.jobs.job_file.options import checked_options
-from itinerary.jobs.job_file.problems import Problems
-from itinerary.model.overrides import Level
+from itinerary.jobs.job_file.problems import FileProblems
+from itinerary.model.overrides import OverrideLevel
 from itinerary.schedules.suggestions import did_you_mean
 
 __all__ = ["CALENDARS", "JOBS", "RECORDS", "settings_in"]
@@ -24,7 +24,7 @@ CALENDARS: Final = "calendars"
 RECORDS: Final = "records"
 
 
-def settings_in(document: Document, problems: Problems) -> Source:
+def settings_in(document: Document, problems: FileProblems) -> SettingsSource:
     """Return the valid settings of a file, and add the mistakes of the others to the problems."""
     values: dict[str, Any] = {}
     for key, value in document.table.items():
@@ -41,12 +41,14 @@ def settings_in(document: Document, problems: Problems) -> Source:
         line = problems.line((key,))
         return f"{document.name}: " if line is None else f"{document.name}:{line}: "
 
-    return Source(values, called)
+    return SettingsSource(values, called)
 
 
-def _check(problems: Problems, key: str, value: object) -> None:
+def _check(problems: FileProblems, key: str, value: object) -> None:
     if key == "defaults" and isinstance(value, dict) and "timezone" not in value:
-        checked_options(problems, (key,), {name: one for name, one in value.items() if name != "env"}, Level.SETTINGS)
+        checked_options(
+            problems, (key,), {name: one for name, one in value.items() if name != "env"}, OverrideLevel.SETTINGS
+        )
         value = {name: one for name, one in value.items() if name == "env"}
     try:
         check_one(key, value)
@@ -54,7 +56,7 @@ def _check(problems: Problems, key: str, value: object) -> None:
         problems.blame((), {key: value}, str(error))
 
 
-def _check_together(problems: Problems, values: dict[str, Any]) -> None:
+def _check_together(problems: FileProblems, values: dict[str, Any]) -> None:
     """Report settings that contradict each other, and leave them out."""
     try:
         configured(values)

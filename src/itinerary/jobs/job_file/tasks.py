@@ -16,16 +16,16 @@ from itinerary.executors.definitions import TASK_KEYS
 from itinerary.executors.entry_points import is_installed
 from itinerary.executors.pods.definition import in_order
 from itinerary.executors.registry import split_name
-from itinerary.jobs.declaration import Declaration, Rules
+from itinerary.jobs.declaration import Declaration, DeclarationContext
 from itinerary.jobs.job_file.options import checked_options, option_names
-from itinerary.jobs.job_file.problems import Problems, unknown_key
+from itinerary.jobs.job_file.problems import FileProblems, unknown_key
 from itinerary.jobs.job_file.toml_positions import Path
-from itinerary.model.overrides import Level, Overrides
+from itinerary.model.overrides import OverrideLevel, Overrides
 from itinerary.model.text import shown
 
 __all__ = ["TASK_OPTIONS", "add_tasks", "is_function"]
 
-TASK_OPTIONS: Final = option_names(Level.TASK)
+TASK_OPTIONS: Final = option_names(OverrideLevel.TASK)
 _NO_KINDS: Final = frozenset({"name", *Overrides.__struct_fields__})
 _LEFT_OUT: Final[Mapping[str, object]] = {"env": {}, "headers": {}, "inherit_env": True, "use_shell": False}
 """Default values, which Python does not store."""
@@ -34,7 +34,7 @@ _IN_POD: Final = frozenset({"python", "pod"})
 """The only valid pair of kinds: a function, and the pod that it runs in."""
 
 
-def is_function(problems: Problems, path: Path, name: object, rules: Rules) -> bool:
+def is_function(problems: FileProblems, path: Path, name: object, rules: DeclarationContext) -> bool:
     """True if a function may be named here (Q3); if not, the mistake is added to the problems."""
     try:
         module, _ = split_name(name) if isinstance(name, str) else ("", "")
@@ -50,7 +50,9 @@ def is_function(problems: Problems, path: Path, name: object, rules: Rules) -> b
     return True
 
 
-def add_tasks(problems: Problems, path: Path, given: object, declaration: Declaration, rules: Rules) -> None:
+def add_tasks(
+    problems: FileProblems, path: Path, given: object, declaration: Declaration, rules: DeclarationContext
+) -> None:
     """Declare the valid tasks, and add the mistakes of the others to the problems."""
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         problems.add(path, f"{shown(given)} is not a list of tasks; {_EXAMPLE}")
@@ -61,13 +63,15 @@ def add_tasks(problems: Problems, path: Path, given: object, declaration: Declar
         _add_task(problems, (*path, place), table, declaration, rules)
 
 
-def _add_task(problems: Problems, path: Path, table: dict[str, Any], declaration: Declaration, rules: Rules) -> None:
+def _add_task(
+    problems: FileProblems, path: Path, table: dict[str, Any], declaration: Declaration, rules: DeclarationContext
+) -> None:
     kind = _kind_of(problems, path, table)
     options = {key: value for key, value in table.items() if key in Overrides.__struct_fields__}
     run = {key: value for key, value in table.items() if key not in options and key != "name"}
     if kind in TASK_KEYS or kind is None:
         run = _known(problems, path, run, kind)
-    read = checked_options(problems, path, options, Level.TASK)
+    read = checked_options(problems, path, options, OverrideLevel.TASK)
     name = table.get("name")
     if "name" not in table:
         problems.add((*path, "name"), "is missing; each task of a job has one of its own")
@@ -79,7 +83,7 @@ def _add_task(problems: Problems, path: Path, table: dict[str, Any], declaration
         _declare(problems, path, declaration, name, _jsonable(problems, path, run), read)
 
 
-def _kind_of(problems: Problems, path: Path, table: Mapping[str, Any]) -> str | None:
+def _kind_of(problems: FileProblems, path: Path, table: Mapping[str, Any]) -> str | None:
     """Return the key that gives the kind; None on a mistake."""
     kinds = [key for key in table if key in TASK_KEYS]
     if set(kinds) == _IN_POD:
@@ -95,7 +99,7 @@ def _kind_of(problems: Problems, path: Path, table: Mapping[str, Any]) -> str | 
     return None
 
 
-def _known(problems: Problems, path: Path, run: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
+def _known(problems: FileProblems, path: Path, run: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
     """Return the allowed keys, without default values."""
     every_key = tuple(dict.fromkeys(key for keys in TASK_KEYS.values() for key in keys))
     allowed = every_key if kind is None else TASK_KEYS[kind]
@@ -122,7 +126,7 @@ def _says_nothing(key: str, value: object) -> bool:
 
 
 def _declare(
-    problems: Problems,
+    problems: FileProblems,
     path: Path,
     declaration: Declaration,
     name: str,
@@ -143,7 +147,7 @@ def _declare(
             problems.add((*path, "name"), str(error))
 
 
-def _jsonable(problems: Problems, path: Path, run: Mapping[str, Any]) -> dict[str, Any]:
+def _jsonable(problems: FileProblems, path: Path, run: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same values in JSON types."""
     return {
         key: _plain(problems, (*path, key), value) if key not in _NEVER_DATES else value for key, value in run.items()
@@ -155,7 +159,7 @@ _NEVER_DATES: Final = frozenset(
 )
 
 
-def _plain(problems: Problems, path: Path, value: Any) -> Any:
+def _plain(problems: FileProblems, path: Path, value: Any) -> Any:
     match value:
         case dict():
             return {key: _plain(problems, (*path, key), inner) for key, inner in value.items()}

@@ -6,7 +6,16 @@ from itinerary.model.occurrence import Kind, Window
 from itinerary.model.rows.keys import JobNumber, Key, NodeNumber, Ref, Row
 from itinerary.model.states import OccurrenceState, TaskState
 
-__all__ = ["ActiveRow", "AttemptRow", "LineRow", "OccurrenceRow", "TaskRow", "TransitionRow", "WaitingRow", "WindowRow"]
+__all__ = [
+    "ActiveRow",
+    "AttemptRow",
+    "OccurrenceRow",
+    "OverlapQueueRow",
+    "TaskRow",
+    "TransitionRow",
+    "WaitingRow",
+    "WindowRow",
+]
 
 
 class OccurrenceRow(Row, frozen=True):
@@ -120,7 +129,7 @@ class ActiveRow(Row, frozen=True):
     due_at: int
 
 
-class LineRow(Row, frozen=True):
+class OverlapQueueRow(Row, frozen=True):
     """An entry in the overlap queue of a job.
 
     A recovery backlog may have any length, so it is separate from the other entries. The first entry of either part is

@@ -16,18 +16,18 @@ import time
 
 from itinerary.config.configuration import Configuration
 from itinerary.errors import ItineraryError, StoreBusy
-from itinerary.operations.doctor.findings import Examined, Finding, Level
+from itinerary.operations.doctor.findings import CheckResult, DoctorReport, Severity
 from itinerary.operations.doctor.last_hour import alerts, failures, orphans, recent_runs
 from itinerary.operations.doctor.store_checks import clock, files, schema, set_up
 from itinerary.operations.doctor.workload_checks import jobs, nodes, overtime, undecided, waiting, zone_data
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules import ZoneData, packaged_zone_data
 from itinerary.stores.urls import open_store, schema_at
 
-__all__ = ["Examined", "Finding", "Level", "examined"]
+__all__ = ["CheckResult", "DoctorReport", "Severity", "examined"]
 
 
-async def examined(configuration: Configuration, data: ZoneData | None = None) -> Examined:
+async def examined(configuration: Configuration, data: ZoneData | None = None) -> DoctorReport:
     """Check a store and return the findings.
 
     Args:
@@ -35,28 +35,32 @@ async def examined(configuration: Configuration, data: ZoneData | None = None) -
         data: The zone data of this machine; None: the data of the package.
     """
     store = open_store(configuration.store)
-    found: list[Finding] = []
+    found: list[CheckResult] = []
     try:
         found += schema(store.url, await schema_at(configuration.store))
-        if all(finding.level is Level.WELL for finding in found):
+        if all(finding.level is Severity.WELL for finding in found):
             found += files(store.files, store.file_mode)
             async with store:
                 found += set_up(await store.warnings())
                 found.append(await clock(store, time.time_ns))
-                ground = await Ground.of(store)
-                found += zone_data(ground, packaged_zone_data() if data is None else data)
-                found += await nodes(ground)
-                found += await jobs(ground)
-                found += await undecided(ground)
-                found += await waiting(ground)
-                found += await overtime(ground)
-                runs = await recent_runs(ground)
-                found += failures(ground, runs)
-                found += orphans(ground, runs)
-                found += await alerts(ground, configuration)
+                snapshot = await StoreSnapshot.of(store)
+                found += zone_data(snapshot, packaged_zone_data() if data is None else data)
+                found += await nodes(snapshot)
+                found += await jobs(snapshot)
+                found += await undecided(snapshot)
+                found += await waiting(snapshot)
+                found += await overtime(snapshot)
+                runs = await recent_runs(snapshot)
+                found += failures(snapshot, runs)
+                found += orphans(snapshot, runs)
+                found += await alerts(snapshot, configuration)
     except StoreBusy as error:
-        found.append(Finding("store", Level.DOUBTFUL, str(error), "nothing more could be looked at; try again then"))
+        found.append(
+            CheckResult("store", Severity.DOUBTFUL, str(error), "nothing more could be looked at; try again then")
+        )
     except ItineraryError as error:
-        found.append(Finding("store", Level.WRONG, str(error), "see that it is there, and that this user may use it"))
-    is_well = all(finding.level is not Level.WRONG for finding in found)
-    return Examined(store.url, tuple(found), is_well)
+        found.append(
+            CheckResult("store", Severity.WRONG, str(error), "see that it is there, and that this user may use it")
+        )
+    is_well = all(finding.level is not Severity.WRONG for finding in found)
+    return DoctorReport(store.url, tuple(found), is_well)

@@ -6,10 +6,10 @@ from enum import StrEnum
 
 import msgspec
 
-__all__ = ["Examined", "Finding", "Level"]
+__all__ = ["CheckResult", "DoctorReport", "Severity"]
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """The severity of a finding."""
 
     WELL = "well"
@@ -19,20 +19,20 @@ class Level(StrEnum):
     """Something does not run, or a guarantee does not hold."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """The result of one check."""
 
     about: str
-    level: Level
+    level: Severity
     words: str
     advice: str | None = None
     """The action that corrects the fault."""
 
 
-class Examined(msgspec.Struct, frozen=True):
+class DoctorReport(msgspec.Struct, frozen=True):
     """The results of all checks of a store."""
 
     store: str
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
     is_well: bool
     """True if no finding is `wrong`."""

@@ -11,14 +11,14 @@ cannot be computed.
 from itinerary.operations.tokens.admin import (
     EXPIRES_AFTER,
     EXPIRES_AFTER_MAX,
-    Listed,
-    Made,
+    IssuedToken,
+    TokenInfo,
     create,
     has_tokens,
     listed,
     revoke,
 )
-from itinerary.operations.tokens.cache import FRESH_FOR, STALE_FOR, Found, TokenBook
+from itinerary.operations.tokens.cache import FRESH_FOR, STALE_FOR, TokenBook, ValidToken
 from itinerary.operations.tokens.format import digest_of, new_text
 
 __all__ = [
@@ -26,10 +26,10 @@ __all__ = [
     "EXPIRES_AFTER_MAX",
     "FRESH_FOR",
     "STALE_FOR",
-    "Found",
-    "Listed",
-    "Made",
+    "IssuedToken",
     "TokenBook",
+    "TokenInfo",
+    "ValidToken",
     "create",
     "digest_of",
     "has_tokens",

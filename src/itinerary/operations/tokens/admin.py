@@ -9,18 +9,28 @@ from typing import Final, Protocol
 import msgspec
 
 from itinerary.errors import TokenError
-from itinerary.model.queries import Answer, Query, Tokens
+from itinerary.model.queries import Answer, Query, TokensQuery
 from itinerary.model.rows import TokenRow
 from itinerary.model.scopes import LOCAL, Scope
 from itinerary.model.text import check_name, shown
-from itinerary.model.tokens import TOKENS_MAX, NewToken, Ungranted, WhyUngranted
+from itinerary.model.tokens import TOKENS_MAX, NewToken, TokenRefused, WhyUngranted
 from itinerary.operations.tokens.format import digest_of, new_text
 from itinerary.ports import Store
 from itinerary.read.snapshot import at, moment
 from itinerary.schedules.durations import SECOND, DurationLike, format_duration, parse_duration
 from itinerary.schedules.instants import shown_instant
 
-__all__ = ["EXPIRES_AFTER", "EXPIRES_AFTER_MAX", "Listed", "Made", "Read", "create", "has_tokens", "listed", "revoke"]
+__all__ = [
+    "EXPIRES_AFTER",
+    "EXPIRES_AFTER_MAX",
+    "IssuedToken",
+    "TokenInfo",
+    "TokenRead",
+    "create",
+    "has_tokens",
+    "listed",
+    "revoke",
+]
 
 EXPIRES_AFTER: Final = "90d"
 """The default lifetime of a token."""
@@ -28,14 +38,14 @@ EXPIRES_AFTER_MAX: Final = 3_650 * 86_400 * SECOND
 """The longest lifetime of a token, in microseconds. For a longer one, make a token that does not expire."""
 
 
-class Read(Protocol):
+class TokenRead(Protocol):
     """A function that queries a store: its `read`, or a wrapper that runs the query elsewhere."""
 
     def __call__(self, query: Query[Answer]) -> Awaitable[Answer]:
         """Return the answer to a query."""
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A token without its secrets, not even its hash."""
 
     name: str
@@ -50,10 +60,10 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
 
 
-class Made(msgspec.Struct, frozen=True):
+class IssuedToken(msgspec.Struct, frozen=True):
     """A new token with its text. The text is known only now, so `repr` leaves it out."""
 
-    token: Listed
+    token: TokenInfo
     text: str
 
     def __repr__(self) -> str:
@@ -68,7 +78,7 @@ async def create(
     by: str,
     expires: DurationLike | None = EXPIRES_AFTER,
     text: str | None = None,
-) -> Made:
+) -> IssuedToken:
     """Create a token with a name that no listed token has.
 
     Args:
@@ -94,12 +104,12 @@ async def create(
     if digest is None:
         raise TokenError("that is no token's text; leave it out, and one is made")
     answer = await store.grant_token(NewToken(name=name, hash=digest, scope=scope, by=by, expires_after=expires_after))
-    if isinstance(answer, Ungranted):
+    if isinstance(answer, TokenRefused):
         raise TokenError(_why_not(name, answer))
-    return Made(_listed(answer, answer.created_at), text)
+    return IssuedToken(_listed(answer, answer.created_at), text)
 
 
-def _why_not(name: str, answer: Ungranted) -> str:
+def _why_not(name: str, answer: TokenRefused) -> str:
     if answer.why is WhyUngranted.FULL:
         return (
             f"there are {TOKENS_MAX:,} tokens, as many as a store lists; those that were revoked or have expired leave"
@@ -112,7 +122,7 @@ def _why_not(name: str, answer: Ungranted) -> str:
     return f"token {name!r} was revoked at {since}, and the history names it; choose another name, like {name + '-2'!r}"
 
 
-async def revoke(store: Store, name: str, *, by: str, reason: str | None = None) -> Listed:
+async def revoke(store: Store, name: str, *, by: str, reason: str | None = None) -> TokenInfo:
     """Revoke a token. A second call has no effect. Raises TokenError if there is no such token."""
     row = await store.revoke_token(name, by, reason)
     if row is None:
@@ -121,21 +131,21 @@ async def revoke(store: Store, name: str, *, by: str, reason: str | None = None)
     return _listed(row, row.revoked_at)
 
 
-async def listed(read: Read) -> list[Listed]:
+async def listed(read: TokenRead) -> list[TokenInfo]:
     """Return all tokens, good or not, by name."""
-    seen = await read(Tokens())
+    seen = await read(TokensQuery())
     return [_listed(row, seen.now) for row in seen.rows]
 
 
-async def has_tokens(read: Read) -> bool:
+async def has_tokens(read: TokenRead) -> bool:
     """True if a token is good now: then the server may listen on other addresses than loopback (Q1)."""
-    seen = await read(Tokens())
+    seen = await read(TokensQuery())
     return any(row.is_good(seen.now) for row in seen.rows)
 
 
-def _listed(row: TokenRow, now: int) -> Listed:
+def _listed(row: TokenRow, now: int) -> TokenInfo:
     state = "revoked" if row.revoked_at is not None else "good" if row.is_good(now) else "expired"
-    return Listed(
+    return TokenInfo(
         name=row.name,
         scope=row.scope,
         state=state,

@@ -30,15 +30,15 @@ from typing import Final
 import msgspec
 
 from itinerary.errors import StoreError, StoreUnavailable
-from itinerary.model.queries import Answer, Query, TokenNamed, TokenOf, Tokens
+from itinerary.model.queries import Answer, Query, TokenByNameQuery, TokenBySecretQuery, TokensQuery
 from itinerary.model.rows import TokenRow
 from itinerary.model.tokens import TokenSeen
-from itinerary.operations.tokens.admin import Read
+from itinerary.operations.tokens.admin import TokenRead
 from itinerary.operations.tokens.format import digest_of
 from itinerary.runtime.clock import boot_time
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["FRESH_FOR", "STALE_FOR", "Found", "TokenBook"]
+__all__ = ["FRESH_FOR", "STALE_FOR", "TokenBook", "ValidToken"]
 
 FRESH_FOR: Final = SECOND
 """The maximum age of an answer, in microseconds. A revoked token may be accepted for that long."""
@@ -51,7 +51,7 @@ _AWAY_FOR: Final = SECOND
 _REMEMBERED_MAX: Final = 2_000
 
 
-class Found(msgspec.Struct, frozen=True):
+class ValidToken(msgspec.Struct, frozen=True):
     """A token that is good."""
 
     row: TokenRow
@@ -71,7 +71,7 @@ class TokenBook:
 
     def __init__(
         self,
-        read: Read,
+        read: TokenRead,
         *,
         elapsed: Callable[[], int] = boot_time,
         fresh_for: int = FRESH_FOR,
@@ -93,7 +93,7 @@ class TokenBook:
         """The hashes of all tokens that are not revoked, and the time of the query."""
         self._listing = asyncio.Lock()
 
-    async def find(self, text: str) -> Found | None:
+    async def find(self, text: str) -> ValidToken | None:
         """Return the token with this text, if it is good.
 
         Raises:
@@ -102,20 +102,20 @@ class TokenBook:
         digest = digest_of(text)
         if digest is None:
             return None
-        found = await self._look(TokenOf(digest))
+        found = await self._look(TokenBySecretQuery(digest))
         # The index has already compared the digests, and not in constant time. An attacker could learn the beginning of
         # a hash from that, which leads to no token. The constant-time comparison makes that argument unnecessary.
         if found is None or not hmac.compare_digest(found.row.hash, digest):
             return None
         return found
 
-    async def named(self, name: str) -> Found | None:
+    async def named(self, name: str) -> ValidToken | None:
         """Return the token of this name, if it is good.
 
         Raises:
             StoreUnavailable: The store does not answer, and the token is not cached.
         """
-        return await self._look(TokenNamed(name))
+        return await self._look(TokenByNameQuery(name))
 
     async def has_any(self) -> bool:
         """True if the store has a token that was not revoked.
@@ -139,7 +139,7 @@ class TokenBook:
         digest = digest_of(text)
         if digest is None:
             return False
-        entry = self._entries.get(TokenOf(digest))
+        entry = self._entries.get(TokenBySecretQuery(digest))
         return entry is not None and self._good(entry) is not None
 
     async def _hashes(self) -> frozenset[str]:
@@ -149,7 +149,7 @@ class TokenBook:
                 return known[0]
             asked_at = self._elapsed()
             try:
-                seen = await self._answer(Tokens())
+                seen = await self._answer(TokensQuery())
             except StoreError:
                 if known is None or self._elapsed() - known[1] >= self._stale_for:
                     raise
@@ -158,7 +158,7 @@ class TokenBook:
             self._listed = hashes, asked_at
             return hashes
 
-    async def _look(self, query: Query[TokenSeen]) -> Found | None:
+    async def _look(self, query: Query[TokenSeen]) -> ValidToken | None:
         entry = self._entries.get(query)
         if entry is None or self._elapsed() - entry.at >= self._fresh_for:
             try:
@@ -167,7 +167,7 @@ class TokenBook:
                 if entry is None or self._elapsed() - entry.at >= self._stale_for:
                     raise
                 found = self._good(entry)
-                return None if found is None else Found(found.row, found.now, is_stale=True)
+                return None if found is None else ValidToken(found.row, found.now, is_stale=True)
         return self._good(entry)
 
     async def _asked(self, query: Query[TokenSeen]) -> _Entry:
@@ -196,7 +196,7 @@ class TokenBook:
         self._away_until = None
         return seen
 
-    def _good(self, entry: _Entry) -> Found | None:
+    def _good(self, entry: _Entry) -> ValidToken | None:
         now = entry.seen.now + self._elapsed() - entry.at
         row = entry.seen.row
-        return Found(row, now) if row is not None and row.is_good(now) else None
+        return ValidToken(row, now) if row is not None and row.is_good(now) else None

@@ -23,7 +23,7 @@ from itinerary.records.event_types import (
     read_fields,
 )
 from itinerary.simulate.backend import Backend, Commit
-from itinerary.simulate.records import DESK, Ending, Handled, Said
+from itinerary.simulate.records import DESK, Handled, HandlerEnd, ProducedEvent
 from itinerary.simulate.store import Appending
 from itinerary.simulate.violations import Rule, Violations
 from itinerary.stores.tables import EVENTS, PARTITIONS
@@ -116,7 +116,7 @@ class _Log:
                     if row.kind == "RecordCompleted":
                         self.completed.add(row.record)
 
-    def missing(self, said: Sequence[Said]) -> list[str]:
+    def missing(self, said: Sequence[ProducedEvent]) -> list[str]:
         """Return a message for each unfinished record, verification or batch."""
         found: list[str] = []
         callbacks = Counter(one.record for one in said if one.kind == "CallbackScheduled")
@@ -139,12 +139,14 @@ def _log(backend: Backend) -> _Log:
     return _Log(row for row in backend.rows(EVENTS).values() if row.stream == DESK)
 
 
-def is_done(backend: Backend, said: Sequence[Said]) -> bool:
+def is_done(backend: Backend, said: Sequence[ProducedEvent]) -> bool:
     """True if all records have been queued, handled and verified."""
     return not _log(backend).missing(said)
 
 
-def check_records(backend: Backend, said: Sequence[Said], handled: Sequence[Handled], violations: Violations) -> None:
+def check_records(
+    backend: Backend, said: Sequence[ProducedEvent], handled: Sequence[Handled], violations: Violations
+) -> None:
     """Compare the log with the producers' events and with the handlers' batches."""
     log = _log(backend)
     for message in log.missing(said):
@@ -170,7 +172,7 @@ def _check_handlers(log: _Log, handled: Sequence[Handled], violations: Violation
         records = {record for record, _ in calls[0].records}
         if not records <= log.picked_up[partition, batch, attempt]:
             violations.add(Rule.PICKED_UP, f"{name} was handled, and not picked up", calls[0].began_at)
-    done = {(call.partition, call.batch) for call in handled if call.ending is Ending.RETURNED}
+    done = {(call.partition, call.batch) for call in handled if call.ending is HandlerEnd.RETURNED}
     attempted = {(partition, batch) for partition, batch, _ in log.picked_up}
     for partition, batch in sorted((log.acknowledged.keys() & attempted) - done):
         if not _is_emptied(log, partition, batch):

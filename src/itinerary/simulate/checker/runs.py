@@ -22,16 +22,16 @@ from itinerary.simulate.checker.shutdowns import check_shutdown, has_uncalled
 from itinerary.simulate.checker.snapshot import Snapshot
 from itinerary.simulate.commit_checker import Taken, frozen_config
 from itinerary.simulate.interference import Disturbances
-from itinerary.simulate.runs import Ending, Run, RunLog
+from itinerary.simulate.runs import SimulatedEnd, SimulatedRun, SimulatedRunLog
 from itinerary.simulate.tasks import result_of
 from itinerary.simulate.violations import Rule, Violations
 
 __all__ = ["RunChecks"]
 
 _FOREVER: Final = 2**62
-_STORED_AS: Final[dict[Ending | None, TaskState]] = {
-    Ending.SUCCEEDED: TaskState.SUCCESS,
-    Ending.FAILED: TaskState.FAILED,
+_STORED_AS: Final[dict[SimulatedEnd | None, TaskState]] = {
+    SimulatedEnd.SUCCEEDED: TaskState.SUCCESS,
+    SimulatedEnd.FAILED: TaskState.FAILED,
 }
 """The stored status of an attempt that ends by itself, without a stop request."""
 
@@ -46,7 +46,7 @@ class RunChecks:
     def __init__(
         self,
         snapshot: Snapshot,
-        log: RunLog,
+        log: SimulatedRunLog,
         taken: Mapping[Ref, Sequence[Taken]],
         disturbances: Disturbances,
         violations: Violations,
@@ -56,7 +56,7 @@ class RunChecks:
         self.taken = taken
         self.disturbances = disturbances
         self.violations = violations
-        self.by_occurrence: defaultdict[Ref, list[Run]] = defaultdict(list)
+        self.by_occurrence: defaultdict[Ref, list[SimulatedRun]] = defaultdict(list)
         for run in log.runs:
             self.by_occurrence[run.attempt.ref].append(run)
 
@@ -91,7 +91,7 @@ class RunChecks:
         rows = self.snapshot.attempts.get(key.ref, ())
         return next((row for row in rows if (row.place, row.number) == (key.place, key.number)), None)
 
-    def _lost_at(self, run: Run) -> int:
+    def _lost_at(self, run: SimulatedRun) -> int:
         """Return when a run stopped counting: at a takeover, the occurrence's end, its own end, or when given up."""
         row = self._row(run.attempt.ref)
         ended_at = None if row is None else row.ended_at
@@ -100,14 +100,14 @@ class RunChecks:
 
     # -- one attempt -------------------------------------------------------------------------------------------------
 
-    def _check_result(self, key: AttemptKey, run: Run) -> None:
+    def _check_result(self, key: AttemptKey, run: SimulatedRun) -> None:
         row, attempt = self._row(key.ref), self._attempt(key)
         if row is None or attempt is None:
             self._add(Rule.RESULTS, f"{run.name} ran, and the store has no row of it", run.began_at)
             return
         if run.began_at < row.due_at:
             self._add(Rule.EARLY, f"{run.name} began {row.due_at - run.began_at} µs before it was due", run.began_at)
-        if attempt.status is TaskState.SUCCESS and run.ending is not Ending.SUCCEEDED:
+        if attempt.status is TaskState.SUCCESS and run.ending is not SimulatedEnd.SUCCEEDED:
             self._add(Rule.RESULTS, f"{run.name} is a success in the store, and really {run.ending or 'still runs'}")
         if self._was_taken(run):
             return
@@ -119,7 +119,7 @@ class RunChecks:
         if was_left_alone and wanted is not None and attempt.status is not wanted:
             self._add(Rule.RESULTS, f"{run.name} really {run.ending}, and is stored as {attempt.status}", run.ended_at)
 
-    def _was_taken(self, run: Run) -> bool:
+    def _was_taken(self, run: SimulatedRun) -> bool:
         return any(taken.at > run.allowed_at for taken in self.taken.get(run.attempt.ref, ()))
 
     # -- one occurrence ----------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class RunChecks:
     def _check_success(self, row: OccurrenceRow, place: int, status: TaskState, result: str | None) -> None:
         runs = [run for run in self.by_occurrence.get(row.ref, []) if run.attempt.place == place]
         last = max(runs, key=lambda run: run.attempt.number, default=None)
-        if status is not TaskState.SUCCESS or last is None or last.ending is not Ending.SUCCEEDED:
+        if status is not TaskState.SUCCESS or last is None or last.ending is not SimulatedEnd.SUCCEEDED:
             really = "never ran" if last is None else f"really {last.ending}"
             self._add(Rule.RESULTS, f"{self.snapshot.named(row)} is completed, and task {place} is {status}, {really}")
         elif result is not None and result != result_of(last.attempt):
@@ -173,7 +173,7 @@ class RunChecks:
         Excuse a process that could not measure the time since the commit that allowed its attempt. A process that was
         frozen there starts the attempt after its thaw, and gives it up when it next reads a clock.
         """
-        by_place: defaultdict[int, list[Run]] = defaultdict(list)
+        by_place: defaultdict[int, list[SimulatedRun]] = defaultdict(list)
         for run in self._tasks_of(row):
             by_place[run.attempt.place].append(run)
         for runs in by_place.values():
@@ -189,7 +189,7 @@ class RunChecks:
                         later.began_at,
                     )
 
-    def _tasks_of(self, row: OccurrenceRow) -> list[Run]:
+    def _tasks_of(self, row: OccurrenceRow) -> list[SimulatedRun]:
         """Return the runs of the tasks, without condition checks and hook calls, which have no task row."""
         places = {task.place for task in self.snapshot.tasks.get(row.ref, [])}
         return [run for run in self.by_occurrence.get(row.ref, []) if run.attempt.place in places]
@@ -200,7 +200,7 @@ class RunChecks:
         if row.ended_at is None or not runs or self._taken_after(row):
             return
         last = max(runs, key=lambda run: _at(run.ended_at))
-        if last.ended_at is None or last.ending is Ending.DIED or row.ended_at - last.ended_at <= prompt_within:
+        if last.ended_at is None or last.ending is SimulatedEnd.DIED or row.ended_at - last.ended_at <= prompt_within:
             return
         if self._retried_after(row, last):
             return  # the occurrence ended while it waited for a retry
@@ -210,7 +210,7 @@ class RunChecks:
             late = row.ended_at - last.ended_at
             self._add(Rule.PROMPT, f"{last.name} was over {late} µs before the end was written", row.ended_at)
 
-    def _retried_after(self, row: OccurrenceRow, last: Run) -> bool:
+    def _retried_after(self, row: OccurrenceRow, last: SimulatedRun) -> bool:
         """True if the occurrence was waiting for a retry after this run.
 
         The trail has the times of the node, whose clock may be behind the store's or jump. So a last transition from
@@ -233,7 +233,7 @@ class RunChecks:
 
     def _check_beside(self) -> None:
         """Check that a run starts only when no run of another occurrence of the job counts."""
-        latest: dict[str, list[Run]] = defaultdict(list)
+        latest: dict[str, list[SimulatedRun]] = defaultdict(list)
         for run in sorted(self.log.runs, key=lambda run: run.began_at):
             row = self._row(run.attempt.ref)
             if row is None or row.started_at is None or self._config(row).job.overlap is Overlap.ALLOW:

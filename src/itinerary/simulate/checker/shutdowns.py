@@ -18,14 +18,14 @@ from itinerary.model.reasons import ReasonKind, read_reason
 from itinerary.model.rows import AttemptRow, OccurrenceRow
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.simulate.checker.snapshot import Snapshot
-from itinerary.simulate.runs import Run, RunLog
+from itinerary.simulate.runs import SimulatedRun, SimulatedRunLog
 from itinerary.simulate.violations import Rule, Violations
 
 __all__ = ["check_shutdown", "has_uncalled"]
 
 
 def check_shutdown(
-    snapshot: Snapshot, row: OccurrenceRow, config: EffectiveConfig, log: RunLog, violations: Violations
+    snapshot: Snapshot, row: OccurrenceRow, config: EffectiveConfig, log: SimulatedRunLog, violations: Violations
 ) -> None:
     """Check that a shutdown did to an occurrence only what its job allows."""
     attempts = snapshot.attempts.get(row.ref, ())
@@ -45,7 +45,7 @@ def check_shutdown(
                     violations.add(Rule.SHUTDOWN, message, run.began_at)
 
 
-def has_uncalled(attempts: Iterable[AttemptRow], log: RunLog) -> bool:
+def has_uncalled(attempts: Iterable[AttemptRow], log: SimulatedRunLog) -> bool:
     """True if the function of a stored attempt was never called."""
     return any(not _runs(log, attempt) for attempt in attempts)
 
@@ -55,9 +55,9 @@ def _is_cancelled_by_shutdown(row: OccurrenceRow) -> bool:
     return row.status is OccurrenceState.CANCELLED and reason is not None and reason.kind is ReasonKind.SHUTDOWN
 
 
-def _runs(log: RunLog, attempt: AttemptRow) -> list[Run]:
+def _runs(log: SimulatedRunLog, attempt: AttemptRow) -> list[SimulatedRun]:
     return log.by_attempt.get(AttemptKey(attempt.ref, attempt.place, attempt.number), [])
 
 
-def _was_interrupted(run: Run) -> bool:
+def _was_interrupted(run: SimulatedRun) -> bool:
     return run.process.asked_to_end_at is not None and (run.asked_at is not None or run.given_up_at is not None)

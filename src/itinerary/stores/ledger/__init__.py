@@ -23,7 +23,7 @@ No function here knows its engine, waits, or reads a clock. Any function may run
 from itinerary.stores.ledger.bulk_start import begin, plain_ones
 from itinerary.stores.ledger.claim import claim, is_prepared, prepare
 from itinerary.stores.ledger.configs import number_configs
-from itinerary.stores.ledger.events import append_events, lease_partitions, stream_topic, tell
+from itinerary.stores.ledger.events import append_events, lease_partitions, notify, stream_topic
 from itinerary.stores.ledger.nodes import beat, join, leave, note_statistics
 from itinerary.stores.ledger.prune import count_prunable, prune
 from itinerary.stores.ledger.queries import answer
@@ -32,12 +32,12 @@ from itinerary.stores.ledger.sweep import advance_sweep, begin_sweep
 from itinerary.stores.ledger.timeline import TIMELINE_TOPIC, amend
 from itinerary.stores.ledger.tokens import grant_token, revoke_token
 from itinerary.stores.ledger.unit_of_work import mail_topic
-from itinerary.stores.ledger.warm_up import Rehearsed, rehearse
+from itinerary.stores.ledger.warm_up import WarmedUp, rehearse
 from itinerary.stores.ledger.write import control, has_made, intervene, write, write_once
 
 __all__ = [
     "TIMELINE_TOPIC",
-    "Rehearsed",
+    "WarmedUp",
     "advance_sweep",
     "amend",
     "answer",
@@ -57,6 +57,7 @@ __all__ = [
     "leave",
     "mail_topic",
     "note_statistics",
+    "notify",
     "number_configs",
     "plain_ones",
     "prepare",
@@ -65,7 +66,6 @@ __all__ = [
     "revoke_token",
     "start",
     "stream_topic",
-    "tell",
     "write",
     "write_once",
 ]

@@ -8,7 +8,15 @@ from typing import Any, Final
 
 import msgspec
 
-from itinerary.model.audit_queries import Entry, Evidence, Inspect, Inspected, Pointed, Pointers, PointerTable
+from itinerary.model.audit_queries import (
+    Entry,
+    Evidence,
+    InspectedPage,
+    InspectQuery,
+    PointerPage,
+    PointersQuery,
+    PointerTable,
+)
 from itinerary.model.rows import JobNumber, OccurrenceRow, Ref, SlotRow, TransitionRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.stores.ledger.history import CHAPTER, refs_in
@@ -46,7 +54,7 @@ Occurrences that are created together have adjacent numbers.
 """
 
 
-def inspect(tx: Transaction, query: Inspect) -> Inspected:
+def inspect(tx: Transaction, query: InspectQuery) -> InspectedPage:
     """Return a page of occurrences, each with the rows that must agree with it."""
     low = (query.start,) if query.begin is None else tuple(query.begin)
     rows = tx.scan(OCCURRENCES, low=low, high=(query.end,), limit=query.limit, by_name=True)
@@ -75,7 +83,7 @@ def inspect(tx: Transaction, query: Inspect) -> Inspected:
         )
         for row in rows
     )
-    return Inspected(tx.now(), found, rows[-1].key if len(rows) == query.limit else None)
+    return InspectedPage(tx.now(), found, rows[-1].key if len(rows) == query.limit else None)
 
 
 def _held(row: OccurrenceRow) -> list[str]:
@@ -131,11 +139,11 @@ class _Histories:
         return refs[place] if 0 <= place < len(refs) else None
 
 
-def pointers(tx: Transaction, query: Pointers) -> Pointed:
+def pointers(tx: Transaction, query: PointersQuery) -> PointerPage:
     """Return a page of a table that refers to occurrences."""
     table = _TABLES[query.table]
     entries: list[Entry] = tx.scan(table, low=query.begin, limit=query.limit)
     leading = [entry for entry in entries if entry.ref is not None]
     rows = tx.get(OCCURRENCES, {(entry.ref,) for entry in leading})
     following = table.key_of(entries[-1]) if len(entries) == query.limit else None
-    return Pointed(tuple((entry, rows.get((entry.ref,))) for entry in leading), following)
+    return PointerPage(tuple((entry, rows.get((entry.ref,))) for entry in leading), following)

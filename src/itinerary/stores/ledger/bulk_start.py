@@ -27,10 +27,10 @@ from msgspec.structs import replace
 from itinerary.model.audit_trail import as_claimed
 from itinerary.model.rows import NodeNumber, Ref, SlotRow
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Start, Started
+from itinerary.model.writes import Started, StartRequest
 from itinerary.stores.ledger.claim import THE_ONE, revision_of
 from itinerary.stores.tables import OCCURRENCES, SLOTS, SWEEP
-from itinerary.stores.transaction import Swap, Transaction
+from itinerary.stores.transaction import ConditionalUpdate, Transaction
 
 __all__ = ["begin", "plain_ones"]
 
@@ -38,7 +38,7 @@ _FREE: Final = {"ref": None, "has_line": False}
 _RUNNING: Final = OccurrenceState.RUNNING
 
 
-def plain_ones(starts: Sequence[Start]) -> list[Start]:
+def plain_ones(starts: Sequence[StartRequest]) -> list[StartRequest]:
     """Return the requests that can start this way, in the order of their rows.
 
     If a job has several requests in the batch, none of them is plain: the earliest one must get the overlap slot.
@@ -53,7 +53,7 @@ def plain_ones(starts: Sequence[Start]) -> list[Start]:
 
 
 def begin(
-    tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[Start], configs: Mapping[str, int]
+    tx: Transaction, owner: NodeNumber, revision: int, starts: Sequence[StartRequest], configs: Mapping[str, int]
 ) -> list[Started]:
     """Start those plain requests that can start, each completely or not at all.
 
@@ -78,7 +78,7 @@ def begin(
     becomes, each = _begun(starts, now, configs)
     was = as_claimed(owner)
     keys = [(request.ref,) for request in starts]
-    begun = tx.swap(OCCURRENCES, keys, Swap(was, becomes, up_to={"due_at": now}, each=each))
+    begun = tx.swap(OCCURRENCES, keys, ConditionalUpdate(was, becomes, up_to={"due_at": now}, each=each))
     if len(begun) < len(starts):
         refs = {ref for (ref,) in begun}
         starts = [request for request in starts if request.ref in refs]
@@ -90,7 +90,7 @@ def begin(
     return [Started(request.ref, 1, 1, now, last_runs[request.ref]) for request in starts]
 
 
-def _decided(tx: Transaction, starts: Sequence[Start], now: int) -> list[Start]:
+def _decided(tx: Transaction, starts: Sequence[StartRequest], now: int) -> list[StartRequest]:
     """Return the requests that need no sweep: within the grace period, or already decided by a sweep."""
     watermark = tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
     return [
@@ -101,7 +101,7 @@ def _decided(tx: Transaction, starts: Sequence[Start], now: int) -> list[Start]:
 
 
 def _begun(
-    starts: Sequence[Start], now: int, configs: Mapping[str, int]
+    starts: Sequence[StartRequest], now: int, configs: Mapping[str, int]
 ) -> tuple[dict[str, Any], dict[str, list[int]]]:
     """Return the new values of the rows: those common to all, and those that differ."""
     becomes: dict[str, Any] = {"status": _RUNNING, "sequence": 1, "started_at": now}
@@ -114,7 +114,7 @@ def _begun(
     }
 
 
-def _put_in(tx: Transaction, starts: Sequence[Start]) -> dict[Ref, int | None]:
+def _put_in(tx: Transaction, starts: Sequence[StartRequest]) -> dict[Ref, int | None]:
     """Put these occurrences into their overlap slots. Returns the previous run of each that got its slot."""
     slots = tx.lock(SLOTS, [(request.job,) for request in starts])
     fit = [request for request in starts if _fits(request, slots.get((request.job,)))]
@@ -128,7 +128,7 @@ def _put_in(tx: Transaction, starts: Sequence[Start]) -> dict[Ref, int | None]:
             becomes["last_run_at"] = instants[0]
         else:
             each["last_run_at"] = instants
-        got = tx.swap(SLOTS, [(request.job,) for request in needing], Swap(_FREE, becomes, each=each))
+        got = tx.swap(SLOTS, [(request.job,) for request in needing], ConditionalUpdate(_FREE, becomes, each=each))
         assert len(got) == len(needing), "these slots are locked, and were free"
     if len(needing) < len(fit):
         ran = [replace(slots[one.job,], last_run_at=one.instant) for one in fit if one.overlap.is_parallel]
@@ -136,7 +136,7 @@ def _put_in(tx: Transaction, starts: Sequence[Start]) -> dict[Ref, int | None]:
     return {request.ref: slots[request.job,].last_run_at for request in fit}
 
 
-def _fits(request: Start, slot: SlotRow | None) -> bool:
+def _fits(request: StartRequest, slot: SlotRow | None) -> bool:
     """True if an occurrence may take the overlap slot of its job, and the slot knows the previous run."""
     if slot is None:
         return False  # the job does not exist
@@ -151,14 +151,14 @@ def _fits(request: Start, slot: SlotRow | None) -> bool:
 def _take_back(tx: Transaction, homeless: set[tuple[Ref]], was: dict[str, Any], columns: Sequence[str]) -> None:
     """Restore these rows as they were before the start."""
     before = {name: was.get(name) for name in columns}
-    back = tx.swap(OCCURRENCES, sorted(homeless), Swap({"status": _RUNNING, "sequence": 1}, before))
+    back = tx.swap(OCCURRENCES, sorted(homeless), ConditionalUpdate({"status": _RUNNING, "sequence": 1}, before))
     assert len(back) == len(homeless), "they were changed a moment ago, and are locked"
 
 
-def _ref(request: Start) -> int:
+def _ref(request: StartRequest) -> int:
     return request.ref
 
 
-def _job(request: Start) -> int:
+def _job(request: StartRequest) -> int:
     assert request.job is not None, "plain starts name their job"
     return request.job

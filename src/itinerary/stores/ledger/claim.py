@@ -33,7 +33,7 @@ from itinerary.model.rows import (
     WindowRow,
 )
 from itinerary.model.states import FINAL, OccurrenceState, advance
-from itinerary.model.writes import Claimed, Refusal, Wanted
+from itinerary.model.writes import Claimed, ClaimRequest, Refusal
 from itinerary.stores.ledger.history import append
 from itinerary.stores.ledger.indexes import is_open
 from itinerary.stores.ledger.overlap_queue import line_row
@@ -79,7 +79,7 @@ def revision_of(tx: Transaction) -> int:
 
 
 def claim(
-    tx: Transaction, owner: NodeNumber | None, revision: int | None, wanted: Sequence[Wanted]
+    tx: Transaction, owner: NodeNumber | None, revision: int | None, wanted: Sequence[ClaimRequest]
 ) -> list[Claimed] | Refusal:
     """Create the requested rows that do not exist yet.
 
@@ -106,7 +106,7 @@ def claim(
     return [Claimed(row.ref, row.key, row.fence, row.adjustments) for row in rows]
 
 
-def _as_first_asked(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
+def _as_first_asked(tx: Transaction, wanted: Sequence[ClaimRequest]) -> Sequence[ClaimRequest]:
     """Give each trigger the instant of the first request with its key (D1).
 
     Of two requests at the same time, one writes the cause. The other waits, and reads it.
@@ -134,7 +134,7 @@ def triggers_of(job: JobNumber) -> str:
     return f"itinerary/triggers/{job}"
 
 
-def _not_swept(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
+def _not_swept(tx: Transaction, wanted: Sequence[ClaimRequest]) -> Sequence[ClaimRequest]:
     """Return the requests that no sweep has covered.
 
     A plan never ends ahead of the store clock. So a claim ahead of its instant, the normal case, needs no check. Before
@@ -149,7 +149,7 @@ def _not_swept(tx: Transaction, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
     return [item for item in wanted if not (item.key.kind.is_by_schedule and start <= item.key.instant < end)]
 
 
-def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[Wanted]) -> list[OccurrenceRow]:
+def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[ClaimRequest]) -> list[OccurrenceRow]:
     """Create the rows that do not exist yet, with all rows that belong to a new occurrence.
 
     The caller has passed the gate.
@@ -182,7 +182,7 @@ def _born(row: OccurrenceRow) -> TransitionRow:
     return TransitionRow(row.ref, 0, 0, None, row.status, row.created_at, row.created_by, row.reason)
 
 
-def _row(item: Wanted, owner: NodeNumber | None, now: int) -> OccurrenceRow:
+def _row(item: ClaimRequest, owner: NodeNumber | None, now: int) -> OccurrenceRow:
     key, window = item.key, item.window
     assert key.kind is not Kind.RECOVERY, "recovery has the key of scheduled"
     is_final = advance(None, item.status) in FINAL

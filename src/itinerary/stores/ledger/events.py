@@ -21,7 +21,7 @@ from itinerary.model.writes import Refusal
 from itinerary.stores.tables import CAUSES, EVENTS, PARTITIONS, STREAMS
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["append_events", "homes_of", "lease_partitions", "stream_topic", "tell"]
+__all__ = ["append_events", "homes_of", "lease_partitions", "notify", "stream_topic"]
 
 _HOME: Final = "home/"
 
@@ -31,10 +31,10 @@ def stream_topic(stream: str) -> str:
     return f"stream/{stream}"
 
 
-def tell(tx: Transaction, topics: Collection[str]) -> None:
+def notify(tx: Transaction, topics: Collection[str]) -> None:
     """Notify the watchers of these topics."""
     tx.gate()
-    tx.tell(sorted(topics))
+    tx.notify(sorted(topics))
 
 
 def append_events(
@@ -80,7 +80,7 @@ def append_events(
         )
         tx.insert(CAUSES, [CauseRow(stream, event.cause, number) for number, event in numbered] + homes)
         tx.save(STREAMS, [StreamRow(stream, last + len(fresh))], ("last",))
-        tx.tell([stream_topic(stream)])
+        tx.notify([stream_topic(stream)])
         known |= {event.cause: number for number, event in numbered}
     return [known[event.cause] for event in events]
 

@@ -22,7 +22,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from itinerary.model.queries import History, Page
+from itinerary.model.queries import HistoryQuery, Page
 from itinerary.model.rows import ChapterRow, JobNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.stores.tables import CHAPTERS, OCCURRENCES, SLOTS
 from itinerary.stores.transaction import Transaction
@@ -75,7 +75,7 @@ def append(tx: Transaction, ended: Sequence[OccurrenceRow]) -> None:
         tx.insert(CHAPTERS, closed)
 
 
-def history(tx: Transaction, query: History) -> Page:
+def history(tx: Transaction, query: HistoryQuery) -> Page:
     """Return ended occurrences of a job, newest first, from before a position in its history.
 
     A page may be shorter than `limit`, or empty, and still have a `next`. A search for a rare state in a long history

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from itinerary.errors import StoreError
-from itinerary.model.heartbeat import Beat, alive, died
+from itinerary.model.heartbeat import HeartbeatReply, alive, died
 from itinerary.model.rows import NodeNumber, NodeRow, Ref, StatisticsRow
 from itinerary.stores.ledger.claim import THE_ONE, revision_of
 from itinerary.stores.tables import MAIL, NODES, STATISTICS, SWEEP
@@ -33,7 +33,7 @@ def join(tx: Transaction, incarnation: str, name: str, about: str) -> NodeNumber
     return row.number
 
 
-def beat(tx: Transaction, node: NodeNumber, seen: Collection[Ref], about: str | None) -> Beat:
+def beat(tx: Transaction, node: NodeNumber, seen: Collection[Ref], about: str | None) -> HeartbeatReply:
     """Record a heartbeat of a node, delete the mail that it has `seen`, and return the news for it.
 
     Args:
@@ -51,7 +51,7 @@ def beat(tx: Transaction, node: NodeNumber, seen: Collection[Ref], about: str | 
     if seen:
         tx.remove(MAIL, [(node, ref) for ref in sorted(seen)])
     nodes = tx.scan(NODES, limit=_NODES_MAX, newest_first=True)
-    return Beat(
+    return HeartbeatReply(
         now,
         revision_of(tx),
         tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark,

@@ -29,10 +29,10 @@ from itinerary.model.retries import is_lost
 from itinerary.model.rows import NodeNumber, NodeRow, OccurrenceRow
 from itinerary.model.states import TASK_FINAL
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.ledger.unit_of_work import Pages
+from itinerary.stores.ledger.unit_of_work import UnitOfWork
 from itinerary.stores.tables import ATTEMPTS, NODES, TASKS
 
-__all__ = ["Owners"]
+__all__ = ["OverlapOwners"]
 
 _INTERVAL: Final = 5 * SECOND
 """The heartbeat interval of a node that does not state its own."""
@@ -50,10 +50,10 @@ class _About(msgspec.Struct):
     heartbeat_interval: int = _INTERVAL
 
 
-class Owners:
+class OverlapOwners:
     """The nodes of runs that block other occurrences, as one transaction sees them."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: UnitOfWork) -> None:
         self._pages = pages
         self._known: dict[NodeNumber, NodeRow | None] = {}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from itinerary.model.rows import LineRow, OccurrenceRow, SlotRow
+from itinerary.model.rows import OccurrenceRow, OverlapQueueRow, SlotRow
 from itinerary.model.states import OccurrenceState
 from itinerary.stores.tables import LINES, OCCURRENCES
 from itinerary.stores.transaction import Transaction
@@ -24,9 +24,9 @@ _RECOVERY: Final = 0
 _OTHERS: Final = 1
 
 
-def line_row(row: OccurrenceRow) -> LineRow:
+def line_row(row: OccurrenceRow) -> OverlapQueueRow:
     """Return the queue entry of an occurrence."""
-    return LineRow(row.job, _RECOVERY if row.is_recovery else _OTHERS, row.instant, row.ref)
+    return OverlapQueueRow(row.job, _RECOVERY if row.is_recovery else _OTHERS, row.instant, row.ref)
 
 
 def stand_in_line(tx: Transaction, slot: SlotRow) -> list[OccurrenceRow]:
@@ -47,6 +47,6 @@ def stand_in_line(tx: Transaction, slot: SlotRow) -> list[OccurrenceRow]:
     return sorted(line, key=lambda row: row.key)
 
 
-def _queued(tx: Transaction, entries: Sequence[LineRow]) -> list[OccurrenceRow]:
+def _queued(tx: Transaction, entries: Sequence[OverlapQueueRow]) -> list[OccurrenceRow]:
     rows = tx.lock(OCCURRENCES, [(entry.ref,) for entry in entries]).values() if entries else ()
     return [row for row in rows if row.status is OccurrenceState.QUEUED]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from itinerary.model import queries as q
-from itinerary.model.audit_queries import Inspect, Pointers
+from itinerary.model.audit_queries import InspectQuery, PointersQuery
 from itinerary.model.audit_trail import all_attempts, whole_trail
 from itinerary.model.rows import EntryRow, JobNumber, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
@@ -55,11 +55,11 @@ def answer(tx: Transaction, query: q.Query[q.Answer]) -> q.Answer:
     return cast("q.Answer", _ANSWERS[type(query)](tx, query))
 
 
-def _standing(tx: Transaction, _: q.Standing) -> q.Status:
+def _standing(tx: Transaction, _: q.StoreStatusQuery) -> q.Status:
     return q.Status(tx.now(), revision_of(tx), tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark)
 
 
-def _entries(tx: Transaction, query: q.Entries) -> list[EntryRow]:
+def _entries(tx: Transaction, query: q.EntriesQuery) -> list[EntryRow]:
     rows = tx.scan(ENTRIES, low=(query.after + 1,), limit=query.limit)
     if len(rows) < query.limit:
         return rows
@@ -67,7 +67,7 @@ def _entries(tx: Transaction, query: q.Entries) -> list[EntryRow]:
     return [row for row in rows if row.revision < last] + tx.scan(ENTRIES, (last,), limit=_OF_ONE_MAX)
 
 
-def _active(tx: Transaction, query: q.Active) -> list[OccurrenceRow]:
+def _active(tx: Transaction, query: q.ActiveQuery) -> list[OccurrenceRow]:
     prefix = () if query.job is None else (query.job,)
     if query.due_before is None:
         refs = [row.ref for row in tx.scan(ACTIVE, prefix, limit=query.limit)]
@@ -83,13 +83,13 @@ def _active(tx: Transaction, query: q.Active) -> list[OccurrenceRow]:
     return sorted(rows, key=lambda row: row.due_at)[: query.limit]
 
 
-def _waiting(tx: Transaction, query: q.Waiting) -> list[OccurrenceRow]:
+def _waiting(tx: Transaction, query: q.WaitingQuery) -> list[OccurrenceRow]:
     return _by_ref(tx, [row.ref for row in tx.scan(WAITING, high=(query.due_before,), limit=query.limit)])
 
 
-def _open(tx: Transaction, query: q.Open) -> q.Offers:
+def _open(tx: Transaction, query: q.OpenQuery) -> q.Offers:
     now, watermark = tx.now(), tx.get(SWEEP, [THE_ONE])[THE_ONE].watermark
-    waiting = _waiting(tx, q.Waiting(now, query.limit))
+    waiting = _waiting(tx, q.WaitingQuery(now, query.limit))
     if len(waiting) == query.limit:
         # An old backlog must not hide occurrences that are due now.
         newest = tx.scan(WAITING, high=(now,), limit=query.limit, newest_first=True)
@@ -102,7 +102,7 @@ def _open(tx: Transaction, query: q.Open) -> q.Offers:
     return q.Offers(now, watermark, rows)
 
 
-def _left_lying(tx: Transaction, query: q.Open, due_before: int) -> list[OccurrenceRow]:
+def _left_lying(tx: Transaction, query: q.OpenQuery, due_before: int) -> list[OccurrenceRow]:
     """Return occurrences that other nodes have claimed but not started.
 
     Long runs are also long due, and come first. If the first page has nothing else, all of them are read.
@@ -129,7 +129,7 @@ def _is_left_lying(row: OccurrenceRow, node: NodeNumber) -> bool:
     return row.status in _UNSTARTED and row.owner not in (None, node)
 
 
-def _overdue(tx: Transaction, query: q.Overdue) -> q.Overtime:
+def _overdue(tx: Transaction, query: q.OverdueQuery) -> q.Overtime:
     """Return occurrences past their timeout, and queues that are stuck.
 
     Reads every due, unended occurrence in pages.
@@ -172,18 +172,18 @@ def _by_ref(tx: Transaction, refs: Sequence[Ref]) -> list[OccurrenceRow]:
     return [found[ref,] for ref in refs if (ref,) in found]
 
 
-def _made(tx: Transaction, query: q.Made) -> list[OccurrenceRow]:
+def _made(tx: Transaction, query: q.CreatedQuery) -> list[OccurrenceRow]:
     if query.after is None:
         return tx.scan(OCCURRENCES, limit=1, newest_first=True)
     return tx.scan(OCCURRENCES, low=(query.after + 1,), limit=query.limit)
 
 
-def _decided(tx: Transaction, query: q.Decided) -> list[Key]:
+def _decided(tx: Transaction, query: q.DecidedQuery) -> list[Key]:
     low = (query.start,) if query.begin is None else tuple(query.begin)
     return [Key(*name) for name in tx.names(OCCURRENCES, low=low, high=(query.end,), limit=query.limit)]
 
 
-def _details(tx: Transaction, query: q.Details) -> list[q.Detail]:
+def _details(tx: Transaction, query: q.DetailsQuery) -> list[q.Detail]:
     rows = _by_ref(tx, query.refs)
     configs = tx.get(CONFIGS, {(row.config,) for row in rows if row.config is not None})
     details = []
@@ -196,7 +196,7 @@ def _details(tx: Transaction, query: q.Details) -> list[q.Detail]:
     return details
 
 
-def _events(tx: Transaction, query: q.Events) -> Sequence[Any]:
+def _events(tx: Transaction, query: q.EventsQuery) -> Sequence[Any]:
     low = (query.after + 1,)
     if query.partition is None:
         return tx.scan(EVENTS, (query.stream,), low=low, limit=query.limit, by_name=True)
@@ -204,29 +204,29 @@ def _events(tx: Transaction, query: q.Events) -> Sequence[Any]:
 
 
 _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
-    q.Standing: _standing,
-    q.Entries: _entries,
-    q.Jobs: lambda tx, query: tx.scan(JOBS, low=(query.after + 1,), limit=query.limit),
-    q.JobsByName: lambda tx, query: {
+    q.StoreStatusQuery: _standing,
+    q.EntriesQuery: _entries,
+    q.JobsQuery: lambda tx, query: tx.scan(JOBS, low=(query.after + 1,), limit=query.limit),
+    q.JobsByNameQuery: lambda tx, query: {
         row.name: row for row in tx.named(JOBS, [(name,) for name in query.names]).values()
     },
-    q.History: history,
-    q.Recent: lambda tx, query: recent(tx, query.jobs, query.limit, query.ended_before),
-    q.Active: _active,
-    q.Waiting: _waiting,
-    q.Open: _open,
-    q.Overdue: _overdue,
-    q.Made: _made,
-    q.Decided: _decided,
-    q.ByKey: lambda tx, query: {
+    q.HistoryQuery: history,
+    q.RecentQuery: lambda tx, query: recent(tx, query.jobs, query.limit, query.ended_before),
+    q.ActiveQuery: _active,
+    q.WaitingQuery: _waiting,
+    q.OpenQuery: _open,
+    q.OverdueQuery: _overdue,
+    q.CreatedQuery: _made,
+    q.DecidedQuery: _decided,
+    q.ByKeyQuery: lambda tx, query: {
         row.key: row for row in tx.named(OCCURRENCES, [tuple(key) for key in query.keys]).values()
     },
-    q.ByRef: lambda tx, query: {row.ref: row for row in _by_ref(tx, query.refs)},
-    q.Details: _details,
-    q.LastRuns: lambda tx, query: last_runs(tx, query.refs),
-    q.Nodes: lambda tx, query: tx.scan(NODES, limit=query.limit, newest_first=True),
-    q.Mail: lambda tx, query: [row.ref for row in tx.scan(MAIL, (query.node,), limit=query.limit)],
-    q.Statistics: lambda tx, query: tx.scan(
+    q.ByRefQuery: lambda tx, query: {row.ref: row for row in _by_ref(tx, query.refs)},
+    q.DetailsQuery: _details,
+    q.LastRunsQuery: lambda tx, query: last_runs(tx, query.refs),
+    q.NodesQuery: lambda tx, query: tx.scan(NODES, limit=query.limit, newest_first=True),
+    q.MailQuery: lambda tx, query: [row.ref for row in tx.scan(MAIL, (query.node,), limit=query.limit)],
+    q.StatisticsQuery: lambda tx, query: tx.scan(
         STATISTICS,
         (query.node,),
         low=(query.since,),
@@ -234,18 +234,20 @@ _ANSWERS: dict[type, Callable[[Transaction, Any], Any]] = {
         limit=query.limit,
         newest_first=query.newest_first,
     ),
-    q.LimitUse: lambda tx, query: [row.ref for row in tx.scan(SHARES, (query.name,), limit=query.limit)],
-    q.Partitions: lambda tx, query: tx.scan(PARTITIONS, (query.stream,), limit=query.limit),
-    q.Events: _events,
-    q.EventsAt: lambda tx, query: {
+    q.LimitUseQuery: lambda tx, query: [row.ref for row in tx.scan(SHARES, (query.name,), limit=query.limit)],
+    q.PartitionsQuery: lambda tx, query: tx.scan(PARTITIONS, (query.stream,), limit=query.limit),
+    q.EventsQuery: _events,
+    q.EventsAtQuery: lambda tx, query: {
         row.sequence: row
         for row in tx.named(EVENTS, {(query.stream, sequence) for sequence in query.sequences}).values()
     },
-    q.Homes: lambda tx, query: homes_of(tx, query.stream, query.records),
-    q.Streams: lambda tx, query: tx.scan(STREAMS, () if query.stream is None else (query.stream,), limit=query.limit),
-    q.Tokens: lambda tx, _: all_tokens(tx),
-    q.TokenOf: lambda tx, query: token_of(tx, query.digest),
-    q.TokenNamed: lambda tx, query: token_named(tx, query.name),
-    Inspect: inspect,
-    Pointers: pointers,
+    q.RecordPartitionsQuery: lambda tx, query: homes_of(tx, query.stream, query.records),
+    q.StreamsQuery: lambda tx, query: tx.scan(
+        STREAMS, () if query.stream is None else (query.stream,), limit=query.limit
+    ),
+    q.TokensQuery: lambda tx, _: all_tokens(tx),
+    q.TokenBySecretQuery: lambda tx, query: token_of(tx, query.digest),
+    q.TokenByNameQuery: lambda tx, query: token_named(tx, query.name),
+    InspectQuery: inspect,
+    PointersQuery: pointers,
 }

@@ -41,13 +41,13 @@ from itinerary.model.reasons import (
 )
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState
-from itinerary.model.writes import Limit, Refusal, Refused, Start, Started, Step
+from itinerary.model.writes import Limit, Refusal, Refused, Started, StartRequest, Step
 from itinerary.stores.ledger.claim import THE_ONE, revision_of
 from itinerary.stores.ledger.indexes import is_for_the_sweep, is_open
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
-from itinerary.stores.ledger.overlap_owner import Owners
+from itinerary.stores.ledger.overlap_owner import OverlapOwners
 from itinerary.stores.ledger.overlap_queue import LINE_MAX, stand_in_line
-from itinerary.stores.ledger.unit_of_work import Pages, whose
+from itinerary.stores.ledger.unit_of_work import UnitOfWork, whose
 from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS, SWEEP
 from itinerary.stores.transaction import Transaction
 
@@ -65,7 +65,7 @@ def start(
     tx: Transaction,
     owner: NodeNumber,
     revision: int,
-    starts: Sequence[Start],
+    starts: Sequence[StartRequest],
     takeover_after: int,
     configs: Mapping[str, int],
 ) -> list[Started | Refused]:
@@ -95,7 +95,7 @@ class _Starting:
         self,
         tx: Transaction,
         owner: NodeNumber,
-        starts: Sequence[Start],
+        starts: Sequence[StartRequest],
         takeover_after: int,
         configs: Mapping[str, int],
     ) -> None:
@@ -103,8 +103,8 @@ class _Starting:
         self.order = [request.ref for request in starts]
         self.starts = {request.ref: request for request in starts}
         self.shares = held_shares(tx, {limit.name for request in starts for limit in request.limits})
-        self.pages = Pages(tx, [*self.starts, *_in_the_way(tx, starts)], owner)
-        self.owners = Owners(self.pages)
+        self.pages = UnitOfWork(tx, [*self.starts, *_in_the_way(tx, starts)], owner)
+        self.owners = OverlapOwners(self.pages)
         self.answer: dict[Ref, Started | Refused] = {}
         self.newest: dict[JobNumber, OccurrenceRow] = {}
         """The last occurrence of each job that would replace others."""
@@ -150,7 +150,7 @@ class _Starting:
                 ready.append(row)
         return sorted(ready, key=OCCURRENCES.name_of)
 
-    def _hindered(self, row: OccurrenceRow, request: Start) -> Started | Refused | None:
+    def _hindered(self, row: OccurrenceRow, request: StartRequest) -> Started | Refused | None:
         mine = row.owner == self.owner and request.fence in (None, row.fence)
         refusal: tuple[Refusal, str] | None = None
         if (begun := _begun(row, self.owner, request)) is not None:
@@ -177,7 +177,7 @@ class _Starting:
         """True if any node may take it: no owner, waiting for a free node, or left unstarted too long by its owner."""
         return row.owner is None or is_open(row) or self.pages.now >= row.due_at + self.takeover_after
 
-    def _is_overdue(self, row: OccurrenceRow, request: Start) -> bool:
+    def _is_overdue(self, row: OccurrenceRow, request: StartRequest) -> bool:
         """True if a sweep must decide first, because no node could reach the store."""
         if not 0 < request.late_until < self.pages.now:
             return False  # the common case
@@ -213,7 +213,7 @@ class _Starting:
         """Return the row as owned by this node. Taking it from another owner raises its fence."""
         return row if row.owner == self.owner else self.pages.take_over(row, owner=self.owner)
 
-    def _gets(self, row: OccurrenceRow, slot: SlotRow, request: Start) -> bool:
+    def _gets(self, row: OccurrenceRow, slot: SlotRow, request: StartRequest) -> bool:
         """True if an occurrence may have the slot: free with an empty queue, already its own, or won by the policy."""
         if row.reason is not None and (why := self._overlapped(row, request)) is not None:
             self._skip(row, why)
@@ -246,7 +246,7 @@ class _Starting:
         self.pages.hand_over(slot, line[0])  # this queue had not been woken
         return False
 
-    def _gets_after_all(self, row: OccurrenceRow, request: Start) -> bool:
+    def _gets_after_all(self, row: OccurrenceRow, request: StartRequest) -> bool:
         """Skip it, queue it, or let it replace others. Returns True if the slot is free for it afterwards."""
         slot = self.pages.slots((row.job,))[row.job]
         assert slot.ref is not None, "what does not get a slot finds somebody in it"
@@ -296,7 +296,7 @@ class _Starting:
         """Return the occurrence in the slot."""
         return self.pages.rows.get(ref) or self.tx.get(OCCURRENCES, [(ref,)])[ref,]
 
-    def _is_late(self, row: OccurrenceRow, request: Start, holder: OccurrenceRow) -> bool:
+    def _is_late(self, row: OccurrenceRow, request: StartRequest, holder: OccurrenceRow) -> bool:
         """True if it is merely late: the run in the slot got the slot only after this occurrence was due.
 
         The two did not overlap, so it is neither skipped for that run nor replaces it. The same holds for an occurrence
@@ -309,7 +309,7 @@ class _Starting:
             return True
         return not request.overlap.replaces and self.owners.doubt(holder, row.due_at) is not None
 
-    def _overlapped(self, row: OccurrenceRow, request: Start) -> str | None:
+    def _overlapped(self, row: OccurrenceRow, request: StartRequest) -> str | None:
         """Return the reason to skip it, if the run that it waited for ended normally after this one was due.
 
         Then both overlapped. The end of the last attempt counts, by the clock of its node. After a store outage, the
@@ -394,7 +394,7 @@ class _Starting:
 
     # -- then it starts ----------------------------------------------------------------------------------------------
 
-    def _begin(self, row: OccurrenceRow, request: Start, *, needs_slot: bool) -> None:
+    def _begin(self, row: OccurrenceRow, request: StartRequest, *, needs_slot: bool) -> None:
         pages, owner = self.pages, self.owner
         if row.owner != owner:
             row = self._mine(row)
@@ -425,7 +425,7 @@ class _Starting:
         return self.pages.hold(row, [limit.name for limit in limits])
 
 
-def _is_as_claimed(row: OccurrenceRow, request: Start, owner: NodeNumber, now: int) -> bool:
+def _is_as_claimed(row: OccurrenceRow, request: StartRequest, owner: NodeNumber, now: int) -> bool:
     """True if the occurrence is unchanged since its claim, and due."""
     return (
         row.owner == owner
@@ -444,18 +444,18 @@ def _awaited(row: OccurrenceRow) -> Reason | None:
     return reason if reason is not None and reason.kind is ReasonKind.UNSURE else None
 
 
-def _has_moved_on(row: OccurrenceRow, request: Start) -> bool:
+def _has_moved_on(row: OccurrenceRow, request: StartRequest) -> bool:
     return request.fence is None and request.seen not in (None, row.fence)
 
 
-def _begun(row: OccurrenceRow, owner: NodeNumber, request: Start) -> Started | None:
+def _begun(row: OccurrenceRow, owner: NodeNumber, request: StartRequest) -> Started | None:
     """Return the start of an earlier request of the same node, whose answer was lost."""
     if row.started_at is None or row.status in FINAL or row.owner != owner or request.fence not in (None, row.fence):
         return None
     return Started(row.ref, row.fence, row.sequence, row.started_at, knows_last_run=False)
 
 
-def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[Start]) -> list[Started | Refused]:
+def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[StartRequest]) -> list[Started | Refused]:
     """Refuse all requests, because the timeline has changed. An occurrence that an earlier request started still runs.
 
     No such request can be in progress: it would hold the gate, and the timeline could not have changed.
@@ -469,7 +469,7 @@ def _moved(tx: Transaction, owner: NodeNumber, starts: Sequence[Start]) -> list[
     return answers
 
 
-def _in_the_way(tx: Transaction, starts: Sequence[Start]) -> list[Ref]:
+def _in_the_way(tx: Transaction, starts: Sequence[StartRequest]) -> list[Ref]:
     """Return the runs that may be replaced. Their rows must be locked before any slot (protocol rule 11)."""
     replacing = [(request.ref,) for request in starts if request.overlap.replaces or request.passes_held]
     if not replacing:

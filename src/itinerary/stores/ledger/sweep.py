@@ -27,12 +27,12 @@ from msgspec.structs import replace
 
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, SweepRow, WindowRow
 from itinerary.model.states import FINAL, OccurrenceState
-from itinerary.model.sweeps import Extension, SweepPlan, SweepStep
-from itinerary.model.writes import Refusal, Step, Wanted
+from itinerary.model.sweeps import RangeExtension, SweepPlan, SweepStep
+from itinerary.model.writes import ClaimRequest, Refusal, Step
 from itinerary.stores.ledger.claim import THE_ONE, create, revision_of
 from itinerary.stores.ledger.indexes import is_claimed, is_open, is_unstarted
 from itinerary.stores.ledger.overlap_queue import stand_in_line
-from itinerary.stores.ledger.unit_of_work import Pages
+from itinerary.stores.ledger.unit_of_work import UnitOfWork
 from itinerary.stores.tables import ACTIVE, NODES, OCCURRENCES, SWEEP, TRANSITIONS, WAITING, WINDOWS
 from itinerary.stores.transaction import Transaction
 
@@ -127,7 +127,7 @@ class _Recovering:
     def __init__(self, tx: Transaction, by: NodeNumber, step: SweepStep) -> None:
         self._tx, self._step = tx, step
         refs = [*(item.ref for item in step.claimed), *step.covered, *step.waiting]
-        self._pages = Pages(tx, refs, by)
+        self._pages = UnitOfWork(tx, refs, by)
 
     def is_as_decided(self) -> bool:
         """True if the claimed rows are unchanged since their claim: not started, and not ended."""
@@ -154,7 +154,7 @@ class _Recovering:
         if self._step.covered:
             self._remove([pages.rows[ref] for ref in self._step.covered])
 
-    def _become(self, row: OccurrenceRow, wanted: Wanted) -> OccurrenceRow:
+    def _become(self, row: OccurrenceRow, wanted: ClaimRequest) -> OccurrenceRow:
         pages, window = self._pages, wanted.window
         if wanted.status is not row.status:
             row = pages.turn(row, (Step(wanted.status, why=wanted.reason),))
@@ -175,7 +175,7 @@ def _line_up(tx: Transaction, jobs: Sequence[JobNumber]) -> None:
     """Make sure that queued recovery runs get the slot: from the current run, or now."""
     if not jobs:
         return
-    pages = Pages(tx, (), None)
+    pages = UnitOfWork(tx, (), None)
     for locked in list(pages.slots(jobs).values()):
         slot = locked if locked.has_line else pages.lengthen(locked)
         if slot.ref is None and (line := stand_in_line(tx, slot)):
@@ -183,11 +183,11 @@ def _line_up(tx: Transaction, jobs: Sequence[JobNumber]) -> None:
     pages.save()
 
 
-def _extend(tx: Transaction, extensions: Sequence[Extension]) -> None:
+def _extend(tx: Transaction, extensions: Sequence[RangeExtension]) -> None:
     """Move the ends of collapsed ranges. A range that already reaches as far stays unchanged."""
     if not extensions:
         return
-    pages = Pages(tx, [extension.ref for extension in extensions], None)
+    pages = UnitOfWork(tx, [extension.ref for extension in extensions], None)
     left, reached = [], []
     for extension in extensions:
         row = pages.rows[extension.ref]

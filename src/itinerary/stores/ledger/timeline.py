@@ -13,11 +13,19 @@ from msgspec.structs import replace
 
 from itinerary.model.rows import FOR_ALL, BooksRow, EntryKind, EntryRow, JobNumber, JobRow, OccurrenceRow, SlotRow
 from itinerary.model.states import FINAL, OccurrenceState
-from itinerary.model.timeline import Denial, Denied, Entered, Judge, NewEntry, Verdict, VerdictKind
+from itinerary.model.timeline import (
+    EntryAccepted,
+    EntryRefusal,
+    EntryRejected,
+    TimelineEntryRequest,
+    UnstartedDecision,
+    UnstartedReconciler,
+    VerdictKind,
+)
 from itinerary.model.writes import Step
 from itinerary.stores.ledger.claim import THE_ONE, revision_of
 from itinerary.stores.ledger.overlap_queue import LINE_MAX
-from itinerary.stores.ledger.unit_of_work import Pages, clean
+from itinerary.stores.ledger.unit_of_work import UnitOfWork, clean
 from itinerary.stores.tables import ACTIVE, BOOKS, ENTRIES, JOBS, LINES, OCCURRENCES, SLOTS, SWEEP
 from itinerary.stores.transaction import Transaction
 
@@ -28,7 +36,9 @@ TIMELINE_TOPIC = "timeline"
 _NOBODY = JobRow(JobNumber(0), "", 0, 0, 0)
 
 
-def amend(tx: Transaction, entries: Sequence[NewEntry], judge: Judge | None) -> list[Entered] | list[Denied]:
+def amend(
+    tx: Transaction, entries: Sequence[TimelineEntryRequest], judge: UnstartedReconciler | None
+) -> list[EntryAccepted] | list[EntryRejected]:
     """Make all these entries under one revision, or none of them.
 
     Args:
@@ -56,15 +66,15 @@ def amend(tx: Transaction, entries: Sequence[NewEntry], judge: Judge | None) -> 
         tx.put(BOOKS, [BooksRow(0, rows[0].revision)])
         tx.save(JOBS, _with_new_versions(rows, jobs), ("version",))
         known.update({(entry.job, entry.request): row for entry, row in zip(fresh, rows, strict=True)})
-        tx.tell([TIMELINE_TOPIC])
+        tx.notify([TIMELINE_TOPIC])
         if judge is not None:
             _judge(tx, rows, judge)
     made = [known[entry.job, entry.request] for entry in entries]
-    return [Entered(row.job, row.revision, row.version, row.effective_from) for row in made]
+    return [EntryAccepted(row.job, row.revision, row.version, row.effective_from) for row in made]
 
 
 def _entered_before(
-    tx: Transaction, entries: Sequence[NewEntry], jobs: dict[str, JobRow]
+    tx: Transaction, entries: Sequence[TimelineEntryRequest], jobs: dict[str, JobRow]
 ) -> dict[tuple[str, str], EntryRow]:
     names = {
         (jobs.get(entry.job, _NOBODY).number, entry.request): entry for entry in entries if _may_exist(entry, jobs)
@@ -73,28 +83,32 @@ def _entered_before(
     return {(names[name].job, row.request): row for name, row in found.items()}
 
 
-def _may_exist(entry: NewEntry, jobs: dict[str, JobRow]) -> bool:
+def _may_exist(entry: TimelineEntryRequest, jobs: dict[str, JobRow]) -> bool:
     return not entry.job or entry.job in jobs
 
 
-def _denied(entry: NewEntry, versions: dict[str, int], earliest: int, revision: int) -> Denied | None:
+def _denied(
+    entry: TimelineEntryRequest, versions: dict[str, int], earliest: int, revision: int
+) -> EntryRejected | None:
     """Return the rejection of an entry, if any. Counts versions up, because one call may hold several of one job."""
     version = versions.get(entry.job, 0)
-    why: Denial | None = None
+    why: EntryRefusal | None = None
     if entry.job and entry.kind is not EntryKind.VERSION and entry.job not in versions:
-        why = Denial.UNKNOWN
+        why = EntryRefusal.UNKNOWN
     elif entry.kind is EntryKind.VERSION and entry.from_version != version:
-        why = Denial.STALE
+        why = EntryRefusal.STALE
     elif entry.revision not in (None, revision):
-        why = Denial.MOVED
+        why = EntryRefusal.MOVED
     elif entry.effective_from is not None and entry.effective_from < earliest:
-        why = Denial.EARLY
+        why = EntryRefusal.EARLY
     if why is None and entry.kind is EntryKind.VERSION:
         versions[entry.job] = version + 1
-    return None if why is None else Denied(entry.job, why, version, earliest)
+    return None if why is None else EntryRejected(entry.job, why, version, earliest)
 
 
-def _created(tx: Transaction, entries: Sequence[NewEntry], jobs: dict[str, JobRow], now: int) -> dict[str, JobRow]:
+def _created(
+    tx: Transaction, entries: Sequence[TimelineEntryRequest], jobs: dict[str, JobRow], now: int
+) -> dict[str, JobRow]:
     """Create the jobs that are new, each with its overlap slot and an empty history."""
     names = {entry.job for entry in entries if entry.job and entry.job not in jobs}
     created = tx.add(JOBS, [JobRow(JobNumber(0), name, now, 0, now) for name in sorted(names)])
@@ -104,7 +118,7 @@ def _created(tx: Transaction, entries: Sequence[NewEntry], jobs: dict[str, JobRo
 
 
 def _rows(
-    entries: Sequence[NewEntry], jobs: dict[str, JobRow], revision: int, earliest: int, now: int
+    entries: Sequence[TimelineEntryRequest], jobs: dict[str, JobRow], revision: int, earliest: int, now: int
 ) -> list[EntryRow]:
     versions = {name: row.version for name, row in jobs.items()}
     rows = []
@@ -138,7 +152,7 @@ def _with_new_versions(rows: Sequence[EntryRow], jobs: dict[str, JobRow]) -> lis
 # -- unstarted occurrences -------------------------------------------------------------------------------------------
 
 
-def _judge(tx: Transaction, entries: Sequence[EntryRow], judge: Judge) -> None:
+def _judge(tx: Transaction, entries: Sequence[EntryRow], judge: UnstartedReconciler) -> None:
     """Let the judge decide about the unstarted occurrences of these jobs, and apply its decisions."""
     jobs = {entry.job for entry in entries}
     refs = [row.ref for job in sorted(jobs - {FOR_ALL}) for row in tx.scan(ACTIVE, (job,), limit=LINE_MAX)]
@@ -148,14 +162,14 @@ def _judge(tx: Transaction, entries: Sequence[EntryRow], judge: Judge) -> None:
     refs += [row.ref for row in ahead if row.is_withdrawn and (row.job in jobs or 0 in jobs)]
     if 0 in jobs:
         refs += [row.ref for row in ahead if row.status not in FINAL]
-    pages = Pages(tx, sorted(set(refs)), None)
+    pages = UnitOfWork(tx, sorted(set(refs)), None)
     shown = [row for row in pages.rows.values() if row.started_at is None]
     for verdict in judge(shown, entries):
         _carry_out(pages, pages.rows[verdict.ref], verdict)
     pages.save()
 
 
-def _carry_out(pages: Pages, row: OccurrenceRow, verdict: Verdict) -> None:
+def _carry_out(pages: UnitOfWork, row: OccurrenceRow, verdict: UnstartedDecision) -> None:
     match verdict.kind:
         case VerdictKind.KEEP:
             if row.status not in FINAL:

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from itinerary.model.rows import TokenRow
 from itinerary.model.text import clean_text
-from itinerary.model.tokens import KEPT_FOR, TOKENS_MAX, NewToken, TokenSeen, TokensSeen, Ungranted, WhyUngranted
+from itinerary.model.tokens import KEPT_FOR, TOKENS_MAX, NewToken, TokenRefused, TokenSeen, TokensSeen, WhyUngranted
 from itinerary.stores.tables import TOKENS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["all_tokens", "grant_token", "revoke_token", "token_named", "token_of"]
 
 
-def grant_token(tx: Transaction, new: NewToken) -> TokenRow | Ungranted:
+def grant_token(tx: Transaction, new: NewToken) -> TokenRow | TokenRefused:
     """Create a token, unless its name is taken. A repeated call with the same hash returns the same token."""
     tx.gate()
     now = tx.now()
@@ -28,7 +28,7 @@ def grant_token(tx: Transaction, new: NewToken) -> TokenRow | Ungranted:
     there = tx.lock(TOKENS, [(new.name,)]).get((new.name,))
     if there is None:
         if len(listed) - len(forgotten) >= TOKENS_MAX:
-            return Ungranted(WhyUngranted.FULL)
+            return TokenRefused(WhyUngranted.FULL)
         until = None if new.expires_after is None else now + new.expires_after
         row = TokenRow(new.name, new.hash, new.scope, now, clean_text(new.by), until)
         if tx.add(TOKENS, [row]):
@@ -36,7 +36,7 @@ def grant_token(tx: Transaction, new: NewToken) -> TokenRow | Ungranted:
         there = tx.lock(TOKENS, [(new.name,)]).get((new.name,))
     if there is not None and there.hash == new.hash:
         return there
-    return Ungranted(WhyUngranted.TAKEN, there)
+    return TokenRefused(WhyUngranted.TAKEN, there)
 
 
 def revoke_token(tx: Transaction, name: str, by: str, reason: str | None) -> TokenRow | None:

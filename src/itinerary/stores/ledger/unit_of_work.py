@@ -1,8 +1,8 @@
 """The rows of one transaction: locked, changed in memory, and written together at the end.
 
-`Pages` turns the decisions of the ledger into rows, and keeps the invariants of every change. A state changes only as
-the transition table allows. Each step adds a line to the audit trail. An ended occurrence releases its shares and its
-overlap slot. A released slot goes to the next in the queue. The index tables follow.
+`UnitOfWork` turns the decisions of the ledger into rows, and keeps the invariants of every change. A state changes only
+as the transition table allows. Each step adds a line to the audit trail. An ended occurrence releases its shares and
+its overlap slot. A released slot goes to the next in the queue. The index tables follow.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from itinerary.stores.transaction import Transaction
 
 __all__ = [
     "OUTPUT_MAX",
-    "Pages",
+    "UnitOfWork",
     "clean",
     "mail_topic",
     "whose",
@@ -83,7 +83,7 @@ def clean(text: str | None) -> str | None:
     return None if text is None else clean_text(text)
 
 
-class Pages:
+class UnitOfWork:
     """Locked occurrences, and the pending writes about them."""
 
     def __init__(self, tx: Transaction, refs: Collection[Ref], by: NodeNumber | None) -> None:
@@ -362,7 +362,7 @@ class Pages:
             tx.insert(TRANSITIONS, self._log)
         if self._mail:
             tx.put(MAIL, self._mail)
-            tx.tell(sorted({mail_topic(mail.node) for mail in self._mail}))
+            tx.notify(sorted({mail_topic(mail.node) for mail in self._mail}))
 
     def _let_go(self) -> list[OccurrenceRow]:
         """Append ended occurrences to the histories, and release their slots. Returns the rows of plain ends."""

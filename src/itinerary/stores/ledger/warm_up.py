@@ -13,8 +13,8 @@ from itinerary.model.occurrence import Kind
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, EntryKind, Key, TaskRow
 from itinerary.model.states import OccurrenceState, TaskState
-from itinerary.model.timeline import Entered, NewEntry
-from itinerary.model.writes import Change, Claimed, Start, Started, Step, Wanted
+from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
+from itinerary.model.writes import Claimed, ClaimRequest, OwnerWrite, Started, StartRequest, Step
 from itinerary.stores.ledger.bulk_start import begin
 from itinerary.stores.ledger.claim import claim
 from itinerary.stores.ledger.configs import number_configs
@@ -24,13 +24,13 @@ from itinerary.stores.ledger.timeline import amend
 from itinerary.stores.ledger.write import write
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["Rehearsed", "rehearse"]
+__all__ = ["WarmedUp", "rehearse"]
 
 _NAME: Final = "itinerary.rehearsal"
 _CONFIG: Final = "{}"
 
 
-class Rehearsed(Exception):
+class WarmedUp(Exception):
     """Raised to roll back a successful warm-up."""
 
 
@@ -38,17 +38,19 @@ def rehearse(tx: Transaction, count: int) -> NoReturn:
     """Claim, start and end `count` occurrences, each of its own job.
 
     Raises:
-        Rehearsed: Always, so that the store rolls everything back.
+        WarmedUp: Always, so that the store rolls everything back.
     """
     node, now = join(tx, _NAME, _NAME, "{}"), tx.now()
     entries = [
-        NewEntry(job=f"{_NAME} {number}", kind=EntryKind.VERSION, request=_NAME, by=_NAME, from_version=0, body="{}")
+        TimelineEntryRequest(
+            job=f"{_NAME} {number}", kind=EntryKind.VERSION, request=_NAME, by=_NAME, from_version=0, body="{}"
+        )
         for number in range(count)
     ]
-    entered = [one for one in amend(tx, entries, None) if isinstance(one, Entered)]
+    entered = [one for one in amend(tx, entries, None) if isinstance(one, EntryAccepted)]
     revision, configs = entered[-1].revision, number_configs(tx, [_CONFIG])
     for instant, is_plain in ((now, True), (now + 1, False)):  # not earlier than now: a sweep may have covered that
-        wanted = [Wanted(Key(instant, one.job, Kind.SCHEDULED), 1, now) for one in entered]
+        wanted = [ClaimRequest(Key(instant, one.job, Kind.SCHEDULED), 1, now) for one in entered]
         claimed = claim(tx, node, revision, wanted)
         assert isinstance(claimed, list), "nobody else changes the timeline meanwhile"
         starts = [_start(one, is_plain=is_plain) for one in claimed]
@@ -59,19 +61,19 @@ def rehearse(tx: Transaction, count: int) -> NoReturn:
             started = [one for one in answers if isinstance(one, Started)]
         assert len(started) == count, "nobody is in the way"
         write(tx, node, [_end(one, now) for one in started])
-    raise Rehearsed
+    raise WarmedUp
 
 
-def _start(one: Claimed, *, is_plain: bool) -> Start:
+def _start(one: Claimed, *, is_plain: bool) -> StartRequest:
     attempts = (AttemptRow(one.ref, 0, 1, TaskState.RUNNING),)
     job, instant = one.key.job, one.key.instant
-    return Start(
+    return StartRequest(
         one.ref, one.fence, 0, _CONFIG, 1, Overlap.SKIP, attempts=attempts, job=job, instant=instant, is_plain=is_plain
     )
 
 
-def _end(one: Started, now: int) -> Change:
-    return Change(
+def _end(one: Started, now: int) -> OwnerWrite:
+    return OwnerWrite(
         one.ref,
         one.fence,
         one.sequence + 1,

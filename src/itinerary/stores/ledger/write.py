@@ -18,20 +18,20 @@ from itinerary.model.reasons import called_by
 from itinerary.model.rows import NodeNumber, OccurrenceRow
 from itinerary.model.states import FINAL, TASK_FINAL, OccurrenceState, TaskState
 from itinerary.model.writes import (
-    Adjustment,
-    Cancellation,
-    Change,
-    Intervention,
+    AdjustRequest,
+    CancelRequest,
     LastBeat,
-    Passing,
+    OwnerWrite,
     Refusal,
     Refused,
+    SkipRequest,
     Step,
+    TakeoverWrite,
     Written,
 )
 from itinerary.stores.ledger.indexes import is_open
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
-from itinerary.stores.ledger.unit_of_work import Pages, whose
+from itinerary.stores.ledger.unit_of_work import UnitOfWork, whose
 from itinerary.stores.tables import ATTEMPTS, NODES, OCCURRENCES, SLOTS, TRANSITIONS
 from itinerary.stores.transaction import Transaction
 
@@ -45,10 +45,10 @@ LINES_MAX: Final = 100_000
 """The most lines of its audit trail that are read."""
 _BEFORE_THE_START: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.PENDING}) | FINAL
 
-Q = TypeVar("Q", Intervention, Cancellation | Adjustment | Passing)
+Q = TypeVar("Q", TakeoverWrite, CancelRequest | AdjustRequest | SkipRequest)
 
 
-def write(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> list[Written | Refused]:
+def write(tx: Transaction, owner: NodeNumber, changes: Sequence[OwnerWrite]) -> list[Written | Refused]:
     """Apply what the owner reports about its occurrences.
 
     Returns:
@@ -56,7 +56,7 @@ def write(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> list
     """
     tx.gate()
     shares = held_shares(tx, {limit.name for change in changes for limit in change.takes})
-    pages = Pages(tx, [change.ref for change in changes], owner)
+    pages = UnitOfWork(tx, [change.ref for change in changes], owner)
     answers = [_written(pages, owner, change, shares) for change in changes]
     pages.save()
     if not pages.handed:
@@ -69,7 +69,7 @@ def write(tx: Transaction, owner: NodeNumber, changes: Sequence[Change]) -> list
     ]
 
 
-def write_once(tx: Transaction, owner: NodeNumber, change: Change) -> Written | Refused:
+def write_once(tx: Transaction, owner: NodeNumber, change: OwnerWrite) -> Written | Refused:
     """Apply a change that must be new: the end of a task's own transaction (protocol rule 24).
 
     Answering "already written" would be wrong here: this transaction holds rows of the task that are not written yet.
@@ -81,7 +81,7 @@ def write_once(tx: Transaction, owner: NodeNumber, change: Change) -> Written | 
     return write(tx, owner, [change])[0]
 
 
-def has_made(tx: Transaction, change: Change) -> bool:
+def has_made(tx: Transaction, change: OwnerWrite) -> bool:
     """True if exactly this change was written. Its attempts decide, because another change may have its number."""
     wanted = {(row.ref, row.place, row.number): row.status for row in change.attempts}
     assert wanted, "a change that is asked about names an attempt"
@@ -89,7 +89,7 @@ def has_made(tx: Transaction, change: Change) -> bool:
     return all(key in found and found[key].status is status for key, status in wanted.items())
 
 
-def _written(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, int]) -> Written | Refused:
+def _written(pages: UnitOfWork, owner: NodeNumber, change: OwnerWrite, shares: dict[str, int]) -> Written | Refused:
     row = pages.rows.get(change.ref)
     if row is None:
         return Refused(change.ref, Refusal.GONE)
@@ -118,7 +118,7 @@ def _written(pages: Pages, owner: NodeNumber, change: Change, shares: dict[str, 
     return Written(row.ref)
 
 
-def _ends_after_all(pages: Pages, row: OccurrenceRow, change: Change) -> bool:
+def _ends_after_all(pages: UnitOfWork, row: OccurrenceRow, change: OwnerWrite) -> bool:
     """True if this change is an end with the number of a launch that the owner gave up.
 
     The launch was refused because a limit had no share, but an earlier request for it was written nevertheless.
@@ -151,7 +151,7 @@ def _check(row: OccurrenceRow, steps: Sequence[Step], *, is_launch: bool) -> Non
         raise IllegalTransition(f"an occurrence that has not started cannot go to {begins or 'an attempt'}; start it")
 
 
-def _written_before(pages: Pages, row: OccurrenceRow) -> Written:
+def _written_before(pages: UnitOfWork, row: OccurrenceRow) -> Written:
     """Return the answer to a repeated write whose first answer was lost.
 
     The answer names the occurrence that got the slot by this end, if it still waits to start. An occurrence that got
@@ -169,7 +169,7 @@ def _written_before(pages: Pages, row: OccurrenceRow) -> Written:
     return Written(row.ref, slot.ref if is_next else None)
 
 
-def intervene(tx: Transaction, by: NodeNumber, interventions: Sequence[Intervention]) -> list[Written | Refused]:
+def intervene(tx: Transaction, by: NodeNumber, interventions: Sequence[TakeoverWrite]) -> list[Written | Refused]:
     """Apply takeover writes of nodes that do not own the rows.
 
     Returns:
@@ -177,7 +177,7 @@ def intervene(tx: Transaction, by: NodeNumber, interventions: Sequence[Intervent
     """
     alive = _alive(tx, {item.dead_since for item in interventions if item.dead_since is not None})
 
-    def decide(pages: Pages, row: OccurrenceRow, item: Intervention) -> Written | Refused:
+    def decide(pages: UnitOfWork, row: OccurrenceRow, item: TakeoverWrite) -> Written | Refused:
         return _intervened(pages, row, item, is_owner_alive=item.dead_since in alive)
 
     return _each(tx, by, interventions, decide)
@@ -196,7 +196,9 @@ def _alive(tx: Transaction, judged: Collection[LastBeat]) -> set[LastBeat | None
     return {beat for beat in judged if (beat.node,) in rows and rows[beat.node,].counter != beat.counter}
 
 
-def _intervened(pages: Pages, row: OccurrenceRow, item: Intervention, *, is_owner_alive: bool) -> Written | Refused:
+def _intervened(
+    pages: UnitOfWork, row: OccurrenceRow, item: TakeoverWrite, *, is_owner_alive: bool
+) -> Written | Refused:
     owner = None if (item.to or row.status) in _NOBODYS else item.owner
     stands = row.owner == owner if item.to is None else row.status is item.to
     if row.fence == item.fence + 1 and row.touched_by == pages.by and stands:
@@ -223,14 +225,14 @@ def _intervened(pages: Pages, row: OccurrenceRow, item: Intervention, *, is_owne
     return Written(row.ref)
 
 
-def _has_gone_on(row: OccurrenceRow, item: Intervention) -> bool:
+def _has_gone_on(row: OccurrenceRow, item: TakeoverWrite) -> bool:
     """True if the owner has changed the row since it was read, so the caller must read it again."""
     if item.is_unstarted and row.started_at is not None:
         return True
     return item.sequence is not None and item.sequence != row.sequence
 
 
-def _called(pages: Pages, row: OccurrenceRow) -> Written | Refused:
+def _called(pages: UnitOfWork, row: OccurrenceRow) -> Written | Refused:
     """Give it the slot, if it is first in the queue and the slot has no unended run (protocol rule 14).
 
     The run in the slot is not locked, because the slot is (protocol rule 11). A final row stays final, and an unended
@@ -247,25 +249,27 @@ def _called(pages: Pages, row: OccurrenceRow) -> Written | Refused:
 
 
 def control(
-    tx: Transaction, by: NodeNumber | None, requests: Sequence[Cancellation | Adjustment | Passing]
+    tx: Transaction, by: NodeNumber | None, requests: Sequence[CancelRequest | AdjustRequest | SkipRequest]
 ) -> list[Written | Refused]:
     """Apply requests of people. A row with an owner is left for that node, which is notified."""
     return _each(tx, by, requests, _controlled)
 
 
-def _controlled(pages: Pages, row: OccurrenceRow, request: Cancellation | Adjustment | Passing) -> Written | Refused:
+def _controlled(
+    pages: UnitOfWork, row: OccurrenceRow, request: CancelRequest | AdjustRequest | SkipRequest
+) -> Written | Refused:
     match request:
-        case Cancellation():
+        case CancelRequest():
             return _cancelled(pages, row, request)
-        case Adjustment():
+        case AdjustRequest():
             return _adjusted(pages, row, request)
-        case Passing():
+        case SkipRequest():
             return _passed_over(pages, row, request)
         case _:
             assert_never(request)
 
 
-def _cancelled(pages: Pages, row: OccurrenceRow, request: Cancellation) -> Written | Refused:
+def _cancelled(pages: UnitOfWork, row: OccurrenceRow, request: CancelRequest) -> Written | Refused:
     """Cancel an unstarted occurrence at once, or leave a request on a started one."""
     if row.status in FINAL:
         cancelled = row.cancelled_by is not None and not row.is_withdrawn
@@ -277,7 +281,7 @@ def _cancelled(pages: Pages, row: OccurrenceRow, request: Cancellation) -> Writt
     return Written(row.ref)
 
 
-def _passed_over(pages: Pages, row: OccurrenceRow, request: Passing) -> Written | Refused:
+def _passed_over(pages: UnitOfWork, row: OccurrenceRow, request: SkipRequest) -> Written | Refused:
     """Skip an unstarted occurrence. The fence then refuses the writes of its old owner."""
     if row.status is OccurrenceState.SKIPPED and row.reason == request.why:
         return Written(row.ref)  # an earlier request, whose answer was lost
@@ -291,7 +295,7 @@ def _passed_over(pages: Pages, row: OccurrenceRow, request: Passing) -> Written 
     return Written(row.ref)
 
 
-def _adjusted(pages: Pages, row: OccurrenceRow, request: Adjustment) -> Written | Refused:
+def _adjusted(pages: UnitOfWork, row: OccurrenceRow, request: AdjustRequest) -> Written | Refused:
     """Set new overrides. A start with the old ones is refused once."""
     if row.started_at is not None or row.status in FINAL:
         return Refused(row.ref, Refusal.LOST, whose(row))
@@ -309,10 +313,10 @@ def _each(
     tx: Transaction,
     by: NodeNumber | None,
     requests: Sequence[Q],
-    decide: Callable[[Pages, OccurrenceRow, Q], Written | Refused],
+    decide: Callable[[UnitOfWork, OccurrenceRow, Q], Written | Refused],
 ) -> list[Written | Refused]:
     tx.gate()
-    pages = Pages(tx, [request.ref for request in requests], by)
+    pages = UnitOfWork(tx, [request.ref for request in requests], by)
     answers: list[Written | Refused] = []
     for request in requests:
         row = pages.rows.get(request.ref)

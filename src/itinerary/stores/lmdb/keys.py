@@ -25,10 +25,10 @@ from operator import call
 from string import Formatter
 from typing import Any, Final, NamedTuple
 
-from itinerary.errors import Unwritable
+from itinerary.errors import UnwritableError
 from itinerary.stores.tables import Table, Values
 
-__all__ = ["HEAD", "KEY_MAX", "Bounds", "Path", "after"]
+__all__ = ["HEAD", "KEY_MAX", "Path", "ScanBounds", "after"]
 
 KEY_MAX: Final = 511
 """The limit of LMDB for a key, in bytes."""
@@ -44,7 +44,7 @@ _INT: Final = struct.Struct(">Q")
 _SIGN: Final = 1 << 63
 
 
-class Bounds(NamedTuple):
+class ScanBounds(NamedTuple):
     """The bounds of a scan: the first bytes, and the end, which is excluded."""
 
     start: bytes
@@ -80,7 +80,7 @@ class Path:
         """Return the key of these values. For the first values only, return the common prefix of all such keys.
 
         Raises:
-            Unwritable: A value cannot be part of a key.
+            UnwritableError: A value cannot be part of a key.
         """
         try:
             if len(values) == len(self.fields):
@@ -89,7 +89,7 @@ class Path:
         except (struct.error, UnicodeEncodeError) as error:
             raise self._unwritable(values, error) from error
 
-    def bounds(self, prefix: Values, low: Values, high: Values) -> Bounds:
+    def bounds(self, prefix: Values, low: Values, high: Values) -> ScanBounds:
         """Return the bounds of a scan over keys that begin with `prefix` and continue from `low` to before `high`.
 
         If `low` or `high` has a long text, the bounds include all keys that tie with it.
@@ -98,7 +98,7 @@ class Path:
         start, _ = self._bound(len(prefix), low)
         stop, is_tied = self._bound(len(prefix), high)
         stop = below + stop
-        return Bounds(below + start, stop if high and not is_tied else after(stop))
+        return ScanBounds(below + start, stop if high and not is_tied else after(stop))
 
     def _bound(self, place: int, values: Values) -> tuple[bytes, bool]:
         """Return the values as bytes, up to the mark of the first long text, and True if there is one."""
@@ -115,8 +115,8 @@ class Path:
             bound += part
         return bound, False
 
-    def _unwritable(self, values: Values, error: Exception) -> Unwritable:
-        return Unwritable(f"{values!r} cannot stand in a key {self.template}: {error}")
+    def _unwritable(self, values: Values, error: Exception) -> UnwritableError:
+        return UnwritableError(f"{values!r} cannot stand in a key {self.template}: {error}")
 
     def tie(self, key: bytes, place: int, offset: int) -> bytes | None:
         """Return the prefix that a key shares with those among which it is unsorted, or None if it is sorted.

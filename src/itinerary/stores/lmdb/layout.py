@@ -29,7 +29,7 @@ import msgspec
 from itinerary.stores.lmdb.keys import Path
 from itinerary.stores.tables import ALL, OCCURRENCES, Table
 
-__all__ = ["COUNTER", "HOME", "MARK", "PLACES", "REF", "Place"]
+__all__ = ["COUNTER", "HOME", "MARK", "PLACES", "REF", "TablePlace"]
 
 MARK: Final = b"itinerary"
 """The key of the schema number, which marks a store as ours."""
@@ -52,7 +52,7 @@ REF: Final = Path("ref/{ref}", OCCURRENCES)
 """The key that stores the job of an occurrence, by its number alone."""
 
 
-class Place:
+class TablePlace:
     """The place of a table's rows, and their encoding."""
 
     def __init__(self, table: Table[Any]) -> None:
@@ -78,4 +78,4 @@ def _fields(columns: tuple[str, ...]) -> str:
     return "/".join(f"{{{column}}}" for column in columns)
 
 
-PLACES: Final = {table.title: Place(table) for table in ALL}
+PLACES: Final = {table.title: TablePlace(table) for table in ALL}

@@ -15,12 +15,12 @@ from typing import Final
 
 import lmdb
 
-from itinerary.stores.lmdb.keys import Bounds, after
-from itinerary.stores.lmdb.layout import HOME, REF, Place
+from itinerary.stores.lmdb.keys import ScanBounds, after
+from itinerary.stores.lmdb.layout import HOME, REF, TablePlace
 from itinerary.stores.lmdb.scan import walk
 from itinerary.stores.tables import Values
 
-__all__ = ["NOWHERE", "Homes", "Known"]
+__all__ = ["NOWHERE", "Known", "RowLocations"]
 
 Known = dict[int, bytes]
 """The cached homes."""
@@ -28,7 +28,7 @@ NOWHERE: Final = 0
 """The job of an occurrence that does not exist."""
 
 
-class Homes:
+class RowLocations:
     """The homes of occurrences, as one transaction sees them."""
 
     def __init__(self, txn: lmdb.Transaction[bytes], known: Known) -> None:
@@ -51,7 +51,7 @@ class Homes:
         self._txn.put(REF.key((ref,)), job.to_bytes(8, signed=True))
         self._known[ref] = home
         if before is not None:
-            for key, value in list(walk(self._txn.cursor(), Bounds(before, after(before + b"/")), size=None)):
+            for key, value in list(walk(self._txn.cursor(), ScanBounds(before, after(before + b"/")), size=None)):
                 self._txn.delete(key)
                 self._txn.put(home + key[len(before) :], value)
         return home
@@ -69,13 +69,13 @@ class Homes:
     def _all(self, low: Values, high: Values, *, newest_first: bool = False) -> Iterator[tuple[int, bytes]]:
         """Yield the occurrences from `low` to `high`, both included."""
         start, stop = REF.bounds((), low[:1], ())
-        bounds = Bounds(start, REF.key(high[:1]) + b"\x00" if high else stop)
+        bounds = ScanBounds(start, REF.key(high[:1]) + b"\x00" if high else stop)
         for key, job in walk(self._txn.cursor(), bounds, size=REF.size, newest_first=newest_first):
             for ref in REF.values(key) or ():
                 yield ref, HOME.key((int.from_bytes(job, signed=True), ref))
 
     def below(
-        self, place: Place, prefix: Values, low: Values, high: Values, *, newest_first: bool = False
+        self, place: TablePlace, prefix: Values, low: Values, high: Values, *, newest_first: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield the rows of a table below one occurrence, or below all of them, in order."""
         if not prefix:
@@ -96,4 +96,4 @@ class Homes:
             return
         start, stop = place.path.bounds(prefix[1:], low, high)
         size = len(home) + (place.path.size or 0)
-        yield from walk(self._txn.cursor(), Bounds(home + start, home + stop), size=size, newest_first=newest_first)
+        yield from walk(self._txn.cursor(), ScanBounds(home + start, home + stop), size=size, newest_first=newest_first)

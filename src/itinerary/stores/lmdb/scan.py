@@ -11,19 +11,19 @@ from collections.abc import Iterator
 
 from lmdb import Cursor
 
-from itinerary.stores.lmdb.keys import Bounds, after
+from itinerary.stores.lmdb.keys import ScanBounds, after
 
 __all__ = ["walk"]
 
 
 def walk(
-    cursor: Cursor[bytes], bounds: Bounds, *, size: int | None, newest_first: bool = False
+    cursor: Cursor[bytes], bounds: ScanBounds, *, size: int | None, newest_first: bool = False
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and values between these bounds; with `size`, only keys of that length."""
     return _back(cursor, bounds, size) if newest_first else _forth(cursor, bounds, size)
 
 
-def _forth(cursor: Cursor[bytes], bounds: Bounds, size: int | None) -> Iterator[tuple[bytes, bytes]]:
+def _forth(cursor: Cursor[bytes], bounds: ScanBounds, size: int | None) -> Iterator[tuple[bytes, bytes]]:
     start, stop = bounds
     is_there = cursor.set_range(start)
     while is_there:
@@ -40,7 +40,7 @@ def _forth(cursor: Cursor[bytes], bounds: Bounds, size: int | None) -> Iterator[
             return
 
 
-def _back(cursor: Cursor[bytes], bounds: Bounds, size: int | None) -> Iterator[tuple[bytes, bytes]]:
+def _back(cursor: Cursor[bytes], bounds: ScanBounds, size: int | None) -> Iterator[tuple[bytes, bytes]]:
     start, stop = bounds
     is_there = cursor.prev() if cursor.set_range(stop) else cursor.last()
     while is_there:

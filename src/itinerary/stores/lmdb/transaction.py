@@ -15,14 +15,14 @@ import lmdb
 import msgspec
 from msgspec.structs import astuple
 
-from itinerary.errors import SchemaError, Unwritable
+from itinerary.errors import SchemaError, UnwritableError
 from itinerary.stores.lmdb.keys import Path
-from itinerary.stores.lmdb.layout import COUNTER, HOME, MARK, PLACES, Place
-from itinerary.stores.lmdb.row_locations import NOWHERE, Homes, Known
+from itinerary.stores.lmdb.layout import COUNTER, HOME, MARK, PLACES, TablePlace
+from itinerary.stores.lmdb.row_locations import NOWHERE, Known, RowLocations
 from itinerary.stores.lmdb.scan import walk
 from itinerary.stores.notifications import raise_counts
 from itinerary.stores.tables import R, Table, Values
-from itinerary.stores.transaction import Swap, swap_one_by_one
+from itinerary.stores.transaction import ConditionalUpdate, swap_one_by_one
 
 __all__ = ["LAYOUTS", "SCHEMA", "LmdbTransaction", "check_schema"]
 
@@ -42,7 +42,7 @@ class LmdbTransaction:
     def __init__(self, txn: lmdb.Transaction[bytes], now: int, known: Known) -> None:
         self._txn = txn
         self._now = now
-        self._homes = Homes(txn, known)
+        self._homes = RowLocations(txn, known)
         self.has_told = False
         """True if watchers must be woken after the commit."""
 
@@ -112,7 +112,7 @@ class LmdbTransaction:
         place = PLACES[table.title]
         self._write(place, [(self._key(place, table.key_of(row)), row) for row in rows])
 
-    def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
+    def swap(self, table: Table[R], keys: Sequence[Values], swap: ConditionalUpdate) -> Sequence[Values]:
         return swap_one_by_one(self, table, keys, swap)
 
     def remove(self, table: Table[R], prefixes: Iterable[Values]) -> None:
@@ -165,13 +165,13 @@ class LmdbTransaction:
             found.append(values)
         return found
 
-    def tell(self, topics: Collection[str]) -> None:
+    def notify(self, topics: Collection[str]) -> None:
         raise_counts(self, topics)
         self.has_told = True
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
-    def _key(self, place: Place, values: Values, *, makes_home: bool = False) -> bytes:
+    def _key(self, place: TablePlace, values: Values, *, makes_home: bool = False) -> bytes:
         """Return the key of a row; empty if it is below an occurrence that has no home."""
         if not place.is_below:
             return place.path.key(values)
@@ -182,16 +182,16 @@ class LmdbTransaction:
             home = self._homes.settle(values[0], NOWHERE)
         return home + place.path.key(values[1:])
 
-    def _row(self, place: Place, key: bytes) -> Any:
+    def _row(self, place: TablePlace, key: bytes) -> Any:
         value = self._txn.get(key)
         if value is None:
             raise SchemaError(f"the LMDB store is damaged: a name says that {key!r} is there; restore a backup")
         return _decoded(place, key, value)
 
-    def _write(self, place: Place, rows: list[tuple[bytes, Any]]) -> None:
+    def _write(self, place: TablePlace, rows: list[tuple[bytes, Any]]) -> None:
         self._txn.cursor().putmulti([(key, _encoded(place, row)) for key, row in rows])
 
-    def _add_numbered(self, place: Place, table: Table[R], rows: Sequence[R]) -> list[R]:
+    def _add_numbered(self, place: TablePlace, table: Table[R], rows: Sequence[R]) -> list[R]:
         assert place.names is not None
         counter = COUNTER + table.title.encode()
         number = before = int.from_bytes(self._txn.get(counter, b""))
@@ -211,7 +211,7 @@ class LmdbTransaction:
             self._write(place, written)
         return created
 
-    def _put_named(self, place: Place, row: Any) -> None:
+    def _put_named(self, place: TablePlace, row: Any) -> None:
         """Write a row, and make sure that its name, and no other, refers to it."""
         assert place.names is not None
         table = place.table
@@ -225,7 +225,7 @@ class LmdbTransaction:
         led_to = self._txn.replace(name, key)
         assert led_to is None or before is not None, f"{row!r} has the name of another row"
 
-    def _keys_of(self, place: Place, prefix: Values) -> list[bytes]:
+    def _keys_of(self, place: TablePlace, prefix: Values) -> list[bytes]:
         """Return the keys of the rows whose key begins with this prefix."""
         if place.is_below:
             return [key for key, _ in self._homes.below(place, prefix, (), ())]
@@ -251,17 +251,17 @@ def check_schema(stored: bytes | None) -> None:
         )
 
 
-def _encoded(place: Place, row: Any) -> bytes:
+def _encoded(place: TablePlace, row: Any) -> bytes:
     try:
         value = place.encode(row)
     except (OverflowError, UnicodeEncodeError) as error:
-        raise Unwritable(f"a row of {place.table.title} cannot be written: {error}; it is {row!r}") from error
+        raise UnwritableError(f"a row of {place.table.title} cannot be written: {error}; it is {row!r}") from error
     if _maybe_unsigned(value) and any(isinstance(part, int) and part > _INT_MAX for part in astuple(row)):
-        raise Unwritable(f"a row of {place.table.title} has a number above {_INT_MAX}; it is {row!r}")
+        raise UnwritableError(f"a row of {place.table.title} has a number above {_INT_MAX}; it is {row!r}")
     return value
 
 
-def _decoded(place: Place, key: bytes, value: bytes) -> Any:
+def _decoded(place: TablePlace, key: bytes, value: bytes) -> Any:
     try:
         return place.decode(value)
     except msgspec.DecodeError as error:

@@ -8,7 +8,7 @@ Rows that are written together often share a value in a column: the new state, t
 sent once. The server then takes no array apart for it, and we build none.
 
 This module detects values that a column cannot hold: a number beyond 64 bits, a lone surrogate. The server detects a
-NUL in a text. Both raise `Unwritable`.
+NUL in a text. Both raise `UnwritableError`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 import psycopg
 from psycopg.adapt import Dumper
 
-from itinerary.errors import Unwritable
+from itinerary.errors import UnwritableError
 from itinerary.stores.tables import Column
 
 __all__ = ["Packed", "pack", "pack_one", "register"]
@@ -109,7 +109,7 @@ def pack(column: Column, values: Sequence[Any]) -> Packed:
     """Return the values of a column as an array.
 
     Raises:
-        Unwritable: The column cannot hold a value.
+        UnwritableError: The column cannot hold a value.
     """
     try:
         return _PACKERS[column.type](values)
@@ -121,7 +121,7 @@ def pack_one(column: Column, value: Any) -> Packed | None:
     """Return a value that a column has in all rows.
 
     Raises:
-        Unwritable: The column cannot hold the value.
+        UnwritableError: The column cannot hold the value.
     """
     if value is None:
         return None
@@ -131,8 +131,8 @@ def pack_one(column: Column, value: Any) -> Packed | None:
         raise _unwritable(column, error) from error
 
 
-def _unwritable(column: Column, error: Exception) -> Unwritable:
-    return Unwritable(
+def _unwritable(column: Column, error: Exception) -> UnwritableError:
+    return UnwritableError(
         f"column {column.name}: {error}; a number has to fit into 64 bits, a text must not have lone surrogates"
     )
 

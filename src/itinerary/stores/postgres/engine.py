@@ -25,10 +25,10 @@ from itinerary.stores.migrations import migrations_of
 from itinerary.stores.postgres import checks
 from itinerary.stores.postgres.connections import parse
 from itinerary.stores.postgres.deadlines import ANSWER_TIMEOUT, Deadlines
-from itinerary.stores.postgres.idle_transactions import Holder
-from itinerary.stores.postgres.listen import Listener
+from itinerary.stores.postgres.idle_transactions import LockHolder
+from itinerary.stores.postgres.listen import ChannelListener
 from itinerary.stores.postgres.migrate import bring_up_to_date, seen
-from itinerary.stores.postgres.runner import Books, Runner
+from itinerary.stores.postgres.runner import Runner, TransactionRunner
 from itinerary.stores.postgres.statements import Statements
 from itinerary.stores.postgres.task_transaction import TaskTransactions
 
@@ -80,7 +80,7 @@ class PostgresEngine(Engine):
         self._address = parse(url, schema=schema, prepared_statements=prepared_statements, listen=listen)
         self._known = migrations_of("itinerary.stores.postgres.migrations")
         self._made = Statements(self._address.schema)
-        self._books = Books(
+        self._books = TransactionRunner(
             self._made,
             self._known[-1].number,
             lock_timeout=lock_timeout,
@@ -92,7 +92,7 @@ class PostgresEngine(Engine):
         self._writers = self._runner(connections, patience, idle_timeout)
         self._readers = self._runner(_READERS, patience, idle_timeout)
         self._tasks = TaskTransactions(self._address, self._deadlines, self._books, places=task_connections)
-        self._listener = Listener(self._address, self._made, patience=patience, answer_timeout=answer_timeout)
+        self._listener = ChannelListener(self._address, self._made, patience=patience, answer_timeout=answer_timeout)
         self._is_open = False
 
     def _runner(self, threads: int, patience: float, idle_timeout: float) -> Runner:
@@ -163,7 +163,7 @@ class PostgresEngine(Engine):
             hint="the connection was cut, and the work is repeated on a new one",
         )
 
-    def _is_blocked(self, holders: list[Holder]) -> None:
+    def _is_blocked(self, holders: list[LockHolder]) -> None:
         self.log.warning(
             "store.blocked",
             store=self.url,

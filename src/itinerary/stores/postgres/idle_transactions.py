@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 import psycopg
 
-__all__ = ["Holder", "end_frozen", "holders"]
+__all__ = ["LockHolder", "end_frozen", "holders"]
 
 _HOLDERS_MAX: Final = 5
 _OURS: Final = """
@@ -55,7 +55,7 @@ SELECT session.pid, session.application_name, coalesce(host(session.client_addr)
 """
 
 
-class Holder(msgspec.Struct, frozen=True):
+class LockHolder(msgspec.Struct, frozen=True):
     """A session whose transaction has held locks on our tables for long."""
 
     pid: int
@@ -83,9 +83,10 @@ def end_frozen(connection: psycopg.Connection[Any], schema: str, idle_for: float
     return len(ended)
 
 
-def holders(connection: psycopg.Connection[Any], schema: str, idle_for: float) -> list[Holder]:
+def holders(connection: psycopg.Connection[Any], schema: str, idle_for: float) -> list[LockHolder]:
     """Return the sessions that have held locks on our tables for longer than this, oldest first."""
     found = connection.execute(_HELD, {"schema": schema, "idle_for": idle_for}).fetchall()
     return [
-        Holder(pid, name or "unnamed", client, state or "unknown", *rest) for pid, name, client, state, *rest in found
+        LockHolder(pid, name or "unnamed", client, state or "unknown", *rest)
+        for pid, name, client, state, *rest in found
     ]

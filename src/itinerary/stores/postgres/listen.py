@@ -4,8 +4,8 @@ A notification carries a topic and its counter. The counters decide: they are co
 connection, and at intervals. So nothing is missed if a notification is lost. That poll also distinguishes a silent peer
 from an idle one: its answer has a deadline.
 
-LISTEN belongs to a session, and a pooler offers none. That is detected (see `connections`), and `Listener.news` then
-ends: the engine polls the counters instead.
+LISTEN belongs to a session, and a pooler offers none. That is detected (see `connections`), and `ChannelListener.news`
+then ends: the engine polls the counters instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from itinerary.stores.postgres.deadlines import ListeningConnection
 from itinerary.stores.postgres.failures import as_store_error, meaning
 from itinerary.stores.postgres.statements import Statements
 
-__all__ = ["Listener"]
+__all__ = ["ChannelListener"]
 
 _LOOK_INTERVAL: Final = 5.0
 """Seconds without a notification after which the counters are polled."""
@@ -33,7 +33,7 @@ _PAUSE: Final = 0.25
 """Seconds between two tries to connect."""
 
 
-class Listener:
+class ChannelListener:
     """A listener on the channel of one schema."""
 
     def __init__(self, address: Address, made: Statements, *, patience: float, answer_timeout: float) -> None:

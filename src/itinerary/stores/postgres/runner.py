@@ -42,20 +42,20 @@ from itinerary.stores.engine import CLOSE_TIMEOUT, T, Work
 from itinerary.stores.postgres import statements
 from itinerary.stores.postgres.connections import Address, Connections
 from itinerary.stores.postgres.deadlines import Deadlines, NoAnswer
-from itinerary.stores.postgres.failures import Meaning, as_store_error, meaning
-from itinerary.stores.postgres.idle_transactions import Holder, end_frozen, holders
+from itinerary.stores.postgres.failures import FailureReaction, as_store_error, meaning
+from itinerary.stores.postgres.idle_transactions import LockHolder, end_frozen, holders
 from itinerary.stores.postgres.statements import Statements
 from itinerary.stores.postgres.transaction import PostgresTransaction
 from itinerary.stores.threads import DaemonThreads
 
-__all__ = ["Books", "Runner", "Step", "abandon"]
+__all__ = ["Runner", "Step", "TransactionRunner", "abandon"]
 
 A = TypeVar("A")
 Step = Callable[[psycopg.Connection[Any]], A]
 
 _WAITING_MAX: Final = 100_000
 """The most pieces of work in the queue. Beyond that a caller gets StoreBusy."""
-_PAUSES: Final = {Meaning.LOST: (0.05, 2.0), Meaning.BUSY: (0.005, 0.5)}
+_PAUSES: Final = {FailureReaction.LOST: (0.05, 2.0), FailureReaction.BUSY: (0.005, 0.5)}
 """The first and the longest pause between two tries, in seconds."""
 LONGEST_ANSWER: Final = 4
 """The factor by which a repeated try may exceed the usual deadline."""
@@ -63,7 +63,7 @@ _CUT_TIMEOUT: Final = 1.0
 """Seconds for a thread to end after its connection was cut."""
 
 
-class Books:
+class TransactionRunner:
     """The begin and the end of transactions on our tables."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Runner:
         threads: int,
         patience: float,
         idle_timeout: float,
-        blocked: Callable[[list[Holder]], None],
+        blocked: Callable[[list[LockHolder]], None],
     ) -> None:
         self._address = address
         self._patience = patience
@@ -208,13 +208,13 @@ class Runner:
             except psycopg.Error as error:
                 what = meaning(error)
                 unanswered += isinstance(error, NoAnswer)
-                if what is Meaning.LOST:
+                if what is FailureReaction.LOST:
                     self._connections.close_idle()
                 if asked.is_left or not what.is_passing or not self._may_try_again(what, tries, until):
                     has_waited = not (asked.is_left or self._closing.is_set())
                     patience = self._patience if has_waited else 0.0
                     raise as_store_error(error, self._address.shown, patience) from error
-                if what is Meaning.BUSY and time.monotonic() - looked_at > self._idle_timeout:
+                if what is FailureReaction.BUSY and time.monotonic() - looked_at > self._idle_timeout:
                     looked_at = time.monotonic()
                     self._look_for_holders()
             tries += 1
@@ -226,7 +226,7 @@ class Runner:
         reports it.
         """
 
-        def look(connection: psycopg.Connection[Any]) -> list[Holder]:
+        def look(connection: psycopg.Connection[Any]) -> list[LockHolder]:
             end_frozen(connection, self._address.schema, self._idle_timeout)
             return holders(connection, self._address.schema, self._idle_timeout)
 
@@ -234,7 +234,7 @@ class Runner:
             if found := self._once(look):
                 self._blocked(found)
 
-    def _may_try_again(self, what: Meaning, tries: int, until: float) -> bool:
+    def _may_try_again(self, what: FailureReaction, tries: int, until: float) -> bool:
         """Pause before the next try. Returns False if the patience has ended, or the store is being closed."""
         first, longest = _PAUSES[what]
         spread = random.uniform(0.5, 1.5)  # noqa: S311 - no secret: only spreads the nodes

@@ -10,10 +10,10 @@ import threading
 from collections import deque
 from concurrent.futures import Future
 
-__all__ = ["Places"]
+__all__ = ["Semaphore"]
 
 
-class Places:
+class Semaphore:
     """A fixed number of places. Callers beyond that wait in a queue."""
 
     def __init__(self, count: int) -> None:

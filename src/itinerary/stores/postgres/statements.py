@@ -31,9 +31,9 @@ from psycopg.types.numeric import Int8
 
 from itinerary.stores.postgres.arrays import pack, pack_one
 from itinerary.stores.tables import SIGNALS, Column, Table, Values
-from itinerary.stores.transaction import Swap
+from itinerary.stores.transaction import ConditionalUpdate
 
-__all__ = ["BEGIN_READING", "BEGIN_WRITING", "CLOCK", "SETTINGS", "SHAPES_MAX", "TYPES", "Span", "Statements"]
+__all__ = ["BEGIN_READING", "BEGIN_WRITING", "CLOCK", "SETTINGS", "SHAPES_MAX", "TYPES", "KeyRange", "Statements"]
 
 SHAPES_MAX: Final = 400
 """The most cached statements: tables by operations, and by the set of columns with values."""
@@ -57,7 +57,7 @@ _CLOCK: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 CLOCK: Final = f"SELECT {_CLOCK}"
 
 
-class Span(NamedTuple):
+class KeyRange(NamedTuple):
     """The bounds of a scan along a key: the number of columns with a fixed value, a lower bound, an upper bound."""
 
     prefix: int
@@ -81,7 +81,7 @@ class Statements:
         self.schema_number = f"SELECT coalesce(max(number), 0) FROM {self.migrations}"
         self.migrated = f"INSERT INTO {self.migrations} (number, title) VALUES (%s, %s)"
         self.counts = f"SELECT topic, count FROM {self.table(SIGNALS)} ORDER BY topic LIMIT %s"
-        self.tell = self._tell()
+        self.notify = self._notify()
         # Callers request a statement thousands of times a second, so it is built once.
         self.select = lru_cache(SHAPES_MAX)(self._select)
         self.insert = lru_cache(SHAPES_MAX)(self._insert)
@@ -174,7 +174,13 @@ class Statements:
         return f"DELETE FROM {self.table(table)} AS t USING {given} WHERE {_matching(begin)}"
 
     def _scan(
-        self, table: Table[Any], span: Span, *, newest_first: bool = False, by_name: bool = False, whole: bool = True
+        self,
+        table: Table[Any],
+        span: KeyRange,
+        *,
+        newest_first: bool = False,
+        by_name: bool = False,
+        whole: bool = True,
     ) -> str:
         """Select the rows along a key or a name, or only the names.
 
@@ -198,7 +204,7 @@ class Statements:
         columns = _list(map(quoted, table.names if whole else (column.name for column in along)))
         return f"SELECT {columns} FROM {self.table(table)}{where} ORDER BY {order} LIMIT {places[sum(span)]}::bigint"
 
-    def _tell(self) -> str:
+    def _notify(self) -> str:
         """Raise the counters, in the order of topics, and notify with their new values."""
         return (
             f"INSERT INTO {self.table(SIGNALS)} AS t (topic, count)"
@@ -236,7 +242,7 @@ class SwapShape(NamedTuple):
     null: tuple[str, ...]
 
 
-def swap_arguments(table: Table[Any], swap: Swap) -> tuple[SwapShape, list[Any]]:
+def swap_arguments(table: Table[Any], swap: ConditionalUpdate) -> tuple[SwapShape, list[Any]]:
     """Return the shape of a swap, and its values without the keys: arrays of those that differ, then the others."""
     equal = {name: value for name, value in swap.was.items() if value is not None}
     null = tuple(name for name, value in swap.was.items() if value is None)

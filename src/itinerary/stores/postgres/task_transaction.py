@@ -38,9 +38,9 @@ from itinerary.stores.engine import CLOSE_TIMEOUT, Work
 from itinerary.stores.postgres import statements
 from itinerary.stores.postgres.connections import Address, Connections
 from itinerary.stores.postgres.deadlines import Deadlines, WatchedConnection, allowing, sever
-from itinerary.stores.postgres.failures import Meaning, as_store_error, meaning, said
-from itinerary.stores.postgres.runner import Books, abandon
-from itinerary.stores.postgres.semaphore import Places
+from itinerary.stores.postgres.failures import FailureReaction, as_store_error, meaning, said
+from itinerary.stores.postgres.runner import TransactionRunner, abandon
+from itinerary.stores.postgres.semaphore import Semaphore
 from itinerary.stores.threads import DaemonThreads
 
 __all__ = ["TaskTransactions"]
@@ -70,10 +70,10 @@ _TRANSACTION_LIMIT_SINCE: Final = 170_000
 class TaskTransactions:
     """The transactions of tasks on one store."""
 
-    def __init__(self, address: Address, deadlines: Deadlines, books: Books, *, places: int) -> None:
+    def __init__(self, address: Address, deadlines: Deadlines, books: TransactionRunner, *, places: int) -> None:
         self._address, self._process = address, os.getpid()
         self._books = books
-        self._places = Places(places)
+        self._places = Semaphore(places)
         self._connections = Connections(address, deadlines, is_prepared=False)
         # Two for each place: one thread that runs a statement, and one that cancels it.
         self._threads = DaemonThreads(2 * places, "itinerary-postgres-task")
@@ -193,7 +193,7 @@ class _Session:
         if self._running is not None and not self._running.done():
             await self._interrupt(self._running)
 
-    async def finish(self, books: Books, end: Work[None], until: float) -> None:
+    async def finish(self, books: TransactionRunner, end: Work[None], until: float) -> None:
         """Run the work of the ledger, and commit."""
         async with self._one_at_a_time:
             running = self._threads.submit(self._finish, books, end, until)
@@ -244,7 +244,7 @@ class _Session:
             with allowing(self._connection, seconds), self._connection.pipeline():
                 cursor = self._connection.execute(statement.encode(), parameters or None)
         except psycopg.Error as error:
-            if meaning(error) is Meaning.LOST and self._connection.closed:
+            if meaning(error) is FailureReaction.LOST and self._connection.closed:
                 raise TransactionError(
                     f"{self._shown} was lost in a task's transaction: {said(error)}; nothing of it stands"
                 ) from error
@@ -254,7 +254,7 @@ class _Session:
             raise TransactionError(f"{self._shown}: a statement has ended the task's transaction: {statement[:100]!r}")
         return cursor
 
-    def _finish(self, books: Books, end: Work[None], until: float) -> None:
+    def _finish(self, books: TransactionRunner, end: Work[None], until: float) -> None:
         status = self._connection.info.transaction_status
         if status is not TransactionStatus.INTRANS:
             raise TransactionError(
@@ -276,7 +276,7 @@ class _Session:
             with allowing(self._connection, _COMMIT_FOR):
                 answer = self._connection.execute("COMMIT").statusmessage
         except psycopg.Error as error:
-            if self._connection.closed or meaning(error) is Meaning.LOST:
+            if self._connection.closed or meaning(error) is FailureReaction.LOST:
                 raise CommitInDoubt(
                     f"{self._shown} was lost while a task's transaction was being committed: {said(error)}"
                 ) from error

@@ -13,7 +13,7 @@ would consider a transaction in a pipeline busy, however long it is silent.
 The gate is passed without a wait as well. Its answer is checked with the first answer after it, before any caller sees
 that one.
 
-`tell` runs last, whenever it was called. The row of a counter is locked from then until the commit, and every
+`notify` runs last, whenever it was called. The row of a counter is locked from then until the commit, and every
 transaction that notifies the same topic waits for it.
 """
 
@@ -32,9 +32,9 @@ from psycopg.types.numeric import Int8
 
 from itinerary.errors import SchemaError, StoreError
 from itinerary.stores.postgres import statements
-from itinerary.stores.postgres.statements import Span, Statements
+from itinerary.stores.postgres.statements import KeyRange, Statements
 from itinerary.stores.tables import SIGNALS, R, Table, Values
-from itinerary.stores.transaction import Swap
+from itinerary.stores.transaction import ConditionalUpdate
 
 __all__ = ["PostgresTransaction"]
 
@@ -55,7 +55,7 @@ class PostgresTransaction:
         """Send the deferred notifications. Only the commit may follow."""
         if self._topics:
             arrays = statements.arguments(SIGNALS, ("topic",), [tuple(sorted(self._topics))])
-            self._send(self._made.tell, [*arrays, self._made.channel])
+            self._send(self._made.notify, [*arrays, self._made.channel])
             self._topics.clear()
         self._look_at_gate()
 
@@ -142,7 +142,7 @@ class PostgresTransaction:
         names, same, packed = statements.shared_arguments(values)
         self._send(self._made.update(table, names, same), [*keys, *packed])
 
-    def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
+    def swap(self, table: Table[R], keys: Sequence[Values], swap: ConditionalUpdate) -> Sequence[Values]:
         if not keys:
             return []
         shape, packed = statements.swap_arguments(table, swap)
@@ -169,19 +169,19 @@ class PostgresTransaction:
         newest_first: bool = False,
         by_name: bool = False,
     ) -> list[R]:
-        span = Span(len(prefix), len(low), len(high))
+        span = KeyRange(len(prefix), len(low), len(high))
         sql = self._made.scan(table, span, newest_first=newest_first, by_name=by_name)
         return self._read(table, sql, _plain((*prefix, *low, *high, limit)))
 
     def names(self, table: Table[R], *, low: Values, high: Values, limit: int) -> list[Values]:
-        sql = self._made.scan(table, Span(0, len(low), len(high)), by_name=True, whole=False)
+        sql = self._made.scan(table, KeyRange(0, len(low), len(high)), by_name=True, whole=False)
         decoders = [table.columns[table.names.index(name)].decode for name in table.name]
         return [
             tuple([value if decode is None else decode[value] for value, decode in zip(name, decoders, strict=True)])
             for name in self._ask(sql, _plain((*low, *high, limit)))
         ]
 
-    def tell(self, topics: Collection[str]) -> None:
+    def notify(self, topics: Collection[str]) -> None:
         self._topics.update(topics)
 
     # -- statements --------------------------------------------------------------------------------------------------

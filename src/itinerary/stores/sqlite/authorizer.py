@@ -14,7 +14,7 @@ from typing import Final
 
 from itinerary.stores.sqlite.statements import PREFIX
 
-__all__ = ["Guard", "marked"]
+__all__ = ["Authorizer", "marked"]
 
 _READING: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -35,7 +35,7 @@ def marked(statement: str) -> str:
     return f"/* task */ {statement}"
 
 
-class Guard:
+class Authorizer:
     """The authorizer of one connection."""
 
     def __init__(self, connection: sqlite3.Connection, *, reads_only: bool) -> None:

@@ -2,7 +2,7 @@
 
     write ──► Writer ──► SqliteSession      all waiting work in one transaction; one wait for the disk
     read  ──► Readers                       in parallel with the writer, from the last committed state
-    watch ──► Bell, Lookout                 rung by our own writer; has another process committed anything?
+    watch ──► Bell, CommitPoller            rung by our own writer; has another process committed anything?
 
 On a full disk an existing store can be opened and read (`read_only`). Writes are refused with StoreFull until there is
 room. Then they succeed again, without reopening the store.
@@ -42,9 +42,9 @@ from itinerary.stores.notifications import Bell
 from itinerary.stores.ownership import PRIVATE, Trust, check_files
 from itinerary.stores.sqlite import schema
 from itinerary.stores.sqlite.connections import Synchronous, store_files
-from itinerary.stores.sqlite.file_watch import Lookout
+from itinerary.stores.sqlite.file_watch import CommitPoller
 from itinerary.stores.sqlite.forks import HOW_TO, FileId, check_not_inherited, closed, opened
-from itinerary.stores.sqlite.read_only import Alone
+from itinerary.stores.sqlite.read_only import ExclusiveReader
 from itinerary.stores.sqlite.readers import Readers
 from itinerary.stores.sqlite.session import SqliteSession
 from itinerary.stores.sqlite.statements import SIZES
@@ -99,7 +99,7 @@ class SqliteEngine(Engine):
         self._trust = trust
         self._bell = Bell()
         self._open: _Open | None = None
-        self._alone: Alone | None = None
+        self._alone: ExclusiveReader | None = None
         """The reader of a store that could not be opened fully, because its disk is full."""
         self._opening = asyncio.Lock()
 
@@ -142,8 +142,8 @@ class SqliteEngine(Engine):
         check_files(store_files(self._path), self._trust)
         return schema.seen(self._path, self._busy_timeout)
 
-    def _read_alone(self) -> Alone:
-        return Alone(
+    def _read_alone(self) -> ExclusiveReader:
+        return ExclusiveReader(
             self._path, busy_timeout=self._busy_timeout, answer_timeout=self._answer_timeout, clock=self._clock
         )
 
@@ -191,7 +191,7 @@ class SqliteEngine(Engine):
     async def looks(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         """Wait for the bell of our own writer, and poll at intervals for commits of other processes."""
         readers = (await self._opened_in_full()).readers
-        lookout = await readers.call(lambda: Lookout(self._path, self._busy_timeout))
+        lookout = await readers.call(lambda: CommitPoller(self._path, self._busy_timeout))
         with closing(lookout), self._bell.listening() as rung:
 
             async def next_look() -> None:

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from itinerary.errors import SchemaError, StoreBusy, StoreError, StoreFull, StoreUnavailable, Unwritable
+from itinerary.errors import SchemaError, StoreBusy, StoreError, StoreFull, StoreUnavailable, UnwritableError
 
 __all__ = ["UNWRITABLE", "failure"]
 
@@ -24,16 +24,16 @@ _ADVICE: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_PERM: (StoreError, "access was denied; see who owns the file and its directory"),
     sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "it cannot be opened; see whether its directory is there and ours"),
     sqlite3.SQLITE_IOERR: (StoreError, "its disk failed; see the system's log"),
-    sqlite3.SQLITE_TOOBIG: (Unwritable, "a text or an answer is longer than SQLite allows"),
-    sqlite3.SQLITE_CONSTRAINT: (Unwritable, "a row is not what its table can hold"),
-    sqlite3.SQLITE_MISMATCH: (Unwritable, "a value is not of its column's type"),
+    sqlite3.SQLITE_TOOBIG: (UnwritableError, "a text or an answer is longer than SQLite allows"),
+    sqlite3.SQLITE_CONSTRAINT: (UnwritableError, "a row is not what its table can hold"),
+    sqlite3.SQLITE_MISMATCH: (UnwritableError, "a value is not of its column's type"),
 }
 
 
 def failure(error: Exception, path: Path) -> StoreError:
     """Return the store error to raise from this error."""
     if isinstance(error, UNWRITABLE):
-        return Unwritable(f"{path}: {error}: a value that SQLite cannot hold")
+        return UnwritableError(f"{path}: {error}: a value that SQLite cannot hold")
     code = getattr(error, "sqlite_errorcode", 0)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     kind, advice = _ADVICE.get(code & 0xFF, (StoreError, "see the message; this may be a fault of Itinerary"))

@@ -13,10 +13,10 @@ from threading import Lock
 from itinerary.stores.sqlite.connections import connect
 from itinerary.stores.sqlite.failures import failure
 
-__all__ = ["Lookout"]
+__all__ = ["CommitPoller"]
 
 
-class Lookout:
+class CommitPoller:
     """The connection of one watcher."""
 
     def __init__(self, path: Path, busy_timeout: float) -> None:

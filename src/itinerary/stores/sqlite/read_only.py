@@ -19,16 +19,16 @@ from pathlib import Path
 
 from itinerary.stores.engine import SchemaSeen, T
 from itinerary.stores.sqlite import schema
-from itinerary.stores.sqlite.authorizer import Guard
+from itinerary.stores.sqlite.authorizer import Authorizer
 from itinerary.stores.sqlite.connections import connect
 from itinerary.stores.sqlite.failures import failure
 from itinerary.stores.sqlite.transaction import SqliteTransaction
 from itinerary.stores.threads import in_thread
 
-__all__ = ["Alone"]
+__all__ = ["ExclusiveReader"]
 
 
-class Alone:
+class ExclusiveReader:
     """A reader of a file that no other connection has open."""
 
     def __init__(self, path: Path, *, busy_timeout: float, answer_timeout: float, clock: Callable[[], int]) -> None:
@@ -51,7 +51,7 @@ class Alone:
 
     def _read(self, work: Callable[[SqliteTransaction], T]) -> T:
         with self._connected() as connection:
-            guard = Guard(connection, reads_only=True)
+            guard = Authorizer(connection, reads_only=True)
             connection.execute("BEGIN")
             number = schema.number_of(connection)
             return work(SqliteTransaction(connection, guard, self._path, self._clock, number))

@@ -14,7 +14,7 @@ from typing import Final
 from itinerary.errors import StoreUnavailable
 from itinerary.stores.engine import CLOSE_TIMEOUT, T
 from itinerary.stores.sqlite import schema
-from itinerary.stores.sqlite.authorizer import Guard
+from itinerary.stores.sqlite.authorizer import Authorizer
 from itinerary.stores.sqlite.connections import connect
 from itinerary.stores.sqlite.failures import failure
 from itinerary.stores.sqlite.transaction import SqliteTransaction
@@ -30,7 +30,7 @@ class _Reader:
 
     def __init__(self, path: Path, busy_timeout: float) -> None:
         self.connection = connect(path, busy_timeout=busy_timeout, synchronous="normal", reads_only=True)
-        self.guard = Guard(self.connection, reads_only=True)
+        self.guard = Authorizer(self.connection, reads_only=True)
 
 
 class Readers:

@@ -21,20 +21,20 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from itinerary.stores.tables import OCCURRENCES, SLOTS, Table, Values
-from itinerary.stores.transaction import Swap
+from itinerary.stores.transaction import ConditionalUpdate
 
-__all__ = ["Known"]
+__all__ = ["RowCache"]
 
 _MAX: Final = 16_384
 """The most cached rows of each table. The oldest are dropped first."""
 
 
-class Known:
+class RowCache:
     """The cached rows of the most used tables, for the connection of the writer."""
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[Values, Any]] = {table.title: {} for table in (OCCURRENCES, SLOTS)}
-        self._changed: dict[str, list[tuple[Sequence[Values], Swap]]] = {title: [] for title in self._rows}
+        self._changed: dict[str, list[tuple[Sequence[Values], ConditionalUpdate]]] = {title: [] for title in self._rows}
         """The swaps that are not applied to the cached rows yet."""
         self._version: int | None = None
 
@@ -58,7 +58,7 @@ class Known:
         self._catch_up(table)
         return {key: kept[key] for key in keys if key in kept}
 
-    def change(self, table: Table[Any], keys: Sequence[Values], swap: Swap) -> None:
+    def change(self, table: Table[Any], keys: Sequence[Values], swap: ConditionalUpdate) -> None:
         """Record a swap of these rows."""
         if table.title in self._rows:
             self._changed[table.title].append((keys, swap))

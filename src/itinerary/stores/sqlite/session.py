@@ -18,12 +18,12 @@ from pathlib import Path
 from itinerary.errors import StoreError, StoreFull
 from itinerary.stores.ownership import PRIVATE, Trust, check_files
 from itinerary.stores.sqlite import schema
-from itinerary.stores.sqlite.authorizer import Guard
+from itinerary.stores.sqlite.authorizer import Authorizer
 from itinerary.stores.sqlite.connections import Synchronous, connect, create_file, store_files, use_log
 from itinerary.stores.sqlite.failures import failure
-from itinerary.stores.sqlite.row_cache import Known
+from itinerary.stores.sqlite.row_cache import RowCache
 from itinerary.stores.sqlite.transaction import SqliteTransaction
-from itinerary.stores.sqlite.wal_limit import Log
+from itinerary.stores.sqlite.wal_limit import WriteAheadLog
 
 __all__ = ["SpoiltByTask", "SqliteSession"]
 
@@ -66,11 +66,11 @@ class SqliteSession:
         except BaseException:
             self._connection.close()
             raise
-        self._guard = Guard(self._connection, reads_only=False)
+        self._guard = Authorizer(self._connection, reads_only=False)
         self._number = schema.NUMBER
-        self._known = Known()
+        self._known = RowCache()
         self._tx: SqliteTransaction | None = None
-        self._log = Log(self._connection, path, busy_timeout)
+        self._log = WriteAheadLog(self._connection, path, busy_timeout)
         self._has_made_room = False
         """True if the log was emptied since the last commit, to make room."""
 

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from itinerary.errors import StoreError
 from itinerary.stores.sqlite import statements
-from itinerary.stores.sqlite.authorizer import Guard
+from itinerary.stores.sqlite.authorizer import Authorizer
 from itinerary.stores.sqlite.failures import UNWRITABLE, failure
-from itinerary.stores.sqlite.row_cache import Known
+from itinerary.stores.sqlite.row_cache import RowCache
 from itinerary.stores.sqlite.rows import codec_of, plain
 from itinerary.stores.sqlite.schema import check_number
 from itinerary.stores.tables import R, Table, Values
-from itinerary.stores.transaction import Swap
+from itinerary.stores.transaction import ConditionalUpdate
 
 __all__ = ["SqliteTransaction"]
 
@@ -34,11 +34,11 @@ class SqliteTransaction:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        guard: Guard,
+        guard: Authorizer,
         path: Path,
         clock: Callable[[], int],
         number: int,
-        known: Known | None = None,
+        known: RowCache | None = None,
     ) -> None:
         self.connection = connection
         self.guard = guard
@@ -50,7 +50,7 @@ class SqliteTransaction:
         self._clock = clock
         self._number = number
         self._now: int | None = None
-        self._known = Known() if known is None else known
+        self._known = RowCache() if known is None else known
 
     # -- Transaction -------------------------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ class SqliteTransaction:
                 self._execute(statements.update(table, written, nulls, size), bound)
         self._known.keep(table, rows)
 
-    def swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> Sequence[Values]:
+    def swap(self, table: Table[R], keys: Sequence[Values], swap: ConditionalUpdate) -> Sequence[Values]:
         if not keys:
             return []
         # Nearly always all rows meet the condition, and then the count is enough.
@@ -170,14 +170,14 @@ class SqliteTransaction:
         ((answer,),) = self._execute(statement, [*plain([low + high])[0], limit])
         return codec_of(table).names(answer)
 
-    def tell(self, topics: Collection[str]) -> None:
+    def notify(self, topics: Collection[str]) -> None:
         self.told |= bool(topics)
         for topic in sorted(set(topics)):
             self._execute(statements.BUMP, [topic])
 
     # -- in bulk -----------------------------------------------------------------------------------------------------
 
-    def _swap(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> int:
+    def _swap(self, table: Table[R], keys: Sequence[Values], swap: ConditionalUpdate) -> int:
         """Update the rows that meet the condition, and return their number."""
         condition, compared = _condition(swap)
         given, each = _bound(swap.becomes), _bound(swap.each)
@@ -193,7 +193,7 @@ class SqliteTransaction:
             changed += self._execute(statement, [*shared, *bound, *compared]).rowcount
         return changed
 
-    def _alike(self, table: Table[R], keys: Sequence[Values], swap: Swap) -> set[int]:
+    def _alike(self, table: Table[R], keys: Sequence[Values], swap: ConditionalUpdate) -> set[int]:
         """Return the keys of the rows that meet the condition."""
         condition, compared = _condition(swap)
         alike: set[int] = set()
@@ -269,7 +269,7 @@ def _go_together(first: Sequence[Any], second: Sequence[Any]) -> bool:
     return all(two is not None and two - one == apart for one, two in zip(first, second, strict=True))
 
 
-def _condition(swap: Swap) -> tuple[statements.Condition, list[Any]]:
+def _condition(swap: ConditionalUpdate) -> tuple[statements.Condition, list[Any]]:
     equal = _bound(swap.was)
     null = tuple(name for name, value in swap.was.items() if value is None)
     return statements.Condition(tuple(equal), tuple(swap.up_to), null), [*equal.values(), *swap.up_to.values()]

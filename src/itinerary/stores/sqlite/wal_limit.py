@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LOG_MAX", "LOG_MIN", "Log"]
+__all__ = ["LOG_MAX", "LOG_MIN", "WriteAheadLog"]
 
 LOG_MIN: Final = 1_048_576
 """Bytes up to which a log is left alone, however small the disk: a group of a thousand starts takes that much."""
@@ -34,7 +34,7 @@ _WORTH_A_CHECKPOINT: Final = 50_000
 _COMMITS_BETWEEN_TRIES: Final = 100
 
 
-class Log:
+class WriteAheadLog:
     """The log of a database, managed through the connection that writes."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:

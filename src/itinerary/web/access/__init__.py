@@ -11,8 +11,8 @@
 A route declares the scope that it needs. A route without a declaration is closed to all callers.
 """
 
-from itinerary.web.access.admission import CSRF_FIELD, CSRF_HEADER, Door
-from itinerary.web.access.callers import PUBLIC, SAFE_METHODS, Caller, Came, Need, Rejection, Visit
+from itinerary.web.access.admission import CSRF_FIELD, CSRF_HEADER, Admission
+from itinerary.web.access.callers import PUBLIC, SAFE_METHODS, Caller, CallerSource, Need, Rejection, RequestHead
 from itinerary.web.access.listen_check import check_listening
 from itinerary.web.access.rate_limits import RateLimits, Slowdown
 from itinerary.web.access.security_headers import security_headers
@@ -22,14 +22,14 @@ __all__ = [
     "CSRF_HEADER",
     "PUBLIC",
     "SAFE_METHODS",
+    "Admission",
     "Caller",
-    "Came",
-    "Door",
+    "CallerSource",
     "Need",
     "RateLimits",
     "Rejection",
+    "RequestHead",
     "Slowdown",
-    "Visit",
     "check_listening",
     "security_headers",
 ]

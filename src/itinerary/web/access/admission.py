@@ -27,19 +27,19 @@ from itinerary.connections.clients import client_key
 from itinerary.errors import StoreError
 from itinerary.model.scopes import LocalScope, Scope
 from itinerary.observe.listen_address import ListenAt
-from itinerary.operations.tokens import Found, TokenBook
+from itinerary.operations.tokens import TokenBook, ValidToken
 from itinerary.runtime.clock import boot_time
 from itinerary.web.access import rejections
-from itinerary.web.access.callers import PUBLIC, SAFE_METHODS, Caller, Came, Rejection, Visit
-from itinerary.web.access.headers import Heads, read_heads
+from itinerary.web.access.callers import PUBLIC, SAFE_METHODS, Caller, CallerSource, Rejection, RequestHead
+from itinerary.web.access.headers import RequestHeaders, read_heads
 from itinerary.web.access.hosts import Hosts
 from itinerary.web.access.local import LocalAccess, OwnerOf
 from itinerary.web.access.origins import BROWSER_MARKS, foreign_origin
 from itinerary.web.access.proxies import Proxies
 from itinerary.web.access.rate_limits import Buckets, RateLimits
-from itinerary.web.access.sessions import Session, Sessions
+from itinerary.web.access.sessions import LoginSession, Sessions
 
-__all__ = ["CSRF_FIELD", "CSRF_HEADER", "Door"]
+__all__ = ["CSRF_FIELD", "CSRF_HEADER", "Admission"]
 
 CSRF_HEADER: Final = "X-CSRF-Token"
 CSRF_FIELD: Final = "_csrf"
@@ -47,7 +47,7 @@ _BEARER: Final = "bearer "
 _JSON: Final = "application/json"
 
 
-class Door:
+class Admission:
     """Admission control of one server: identifies or rejects the caller of a request. Used from one event loop."""
 
     def __init__(  # noqa: PLR0913 - the settings of a server
@@ -99,7 +99,7 @@ class Door:
         host = next((value for name, value in headers if name.lower() == b"host"), b"")
         return self._hosts.public_scheme(host.decode("latin-1"), scheme)
 
-    async def admit(self, visit: Visit) -> Caller | Rejection:
+    async def admit(self, visit: RequestHead) -> Caller | Rejection:
         """Return the caller of a request, or the rejection."""
         heads = self._looked_at(visit)
         if isinstance(heads, Rejection):
@@ -107,7 +107,7 @@ class Door:
         client = self._proxies.client_of(visit.client, heads)
         return replace(await self._admit(visit, heads, client), client=client)
 
-    async def _admit(self, visit: Visit, heads: Heads, client: str) -> Caller | Rejection:
+    async def _admit(self, visit: RequestHead, heads: RequestHeaders, client: str) -> Caller | Rejection:
         if visit.needs is None:
             return rejections.no_rule()
         who = _anybody(self._sessions) if visit.needs == PUBLIC else await self._known(visit, heads, client)
@@ -120,11 +120,11 @@ class Door:
             return who
         if (rejection := _too_little(visit, who)) is not None:
             return rejection
-        if visit.method in SAFE_METHODS or who.came is Came.BEARER or await self._is_proven(visit, heads, who):
+        if visit.method in SAFE_METHODS or who.came is CallerSource.BEARER or await self._is_proven(visit, heads, who):
             return who
         return rejections.unproven()
 
-    async def recheck(self, visit: Visit) -> Rejection | None:
+    async def recheck(self, visit: RequestHead) -> Rejection | None:
         """Return why a request that was admitted would be rejected now; None if it would still pass.
 
         This check does not count against the rate limits, so a long response may repeat it often.
@@ -135,14 +135,14 @@ class Door:
         who = await self._known(visit, heads, self._proxies.client_of(visit.client, heads))
         return who if isinstance(who, Rejection) else _too_little(visit, who)
 
-    async def sign_in(self, visit: Visit, text: str) -> Caller | Rejection:
+    async def sign_in(self, visit: RequestHead, text: str) -> Caller | Rejection:
         """Start a session for the token `text`, on a request that was admitted.
 
         Returns:
             The caller, with the session cookie in its headers, or the rejection.
         """
         heads = read_heads(visit.headers)
-        assert isinstance(heads, Heads), "it was admitted"
+        assert isinstance(heads, RequestHeaders), "it was admitted"
         found = await self._found(text.strip(), self._proxies.client_of(visit.client, heads))
         if isinstance(found, Rejection):
             return found
@@ -151,17 +151,17 @@ class Door:
         session, value = self._sessions.begin(found)
         return self._in_session(found, session, (self._sessions.cookie(visit.scheme, value),))
 
-    def sign_out(self, visit: Visit) -> tuple[tuple[str, str], ...]:
+    def sign_out(self, visit: RequestHead) -> tuple[tuple[str, str], ...]:
         """End the session of a request, here and in its browser. Returns the headers that remove the cookie."""
         heads = read_heads(visit.headers)
-        if isinstance(heads, Heads):
+        if isinstance(heads, RequestHeaders):
             for value in heads.cookies(self._sessions.cookie_name(visit.scheme)):
                 self._sessions.end(value)
         return self._without_cookie(visit)
 
     # -- before the caller is known ----------------------------------------------------------------------------------
 
-    def _looked_at(self, visit: Visit) -> Heads | Rejection:
+    def _looked_at(self, visit: RequestHead) -> RequestHeaders | Rejection:
         heads = read_heads(visit.headers)
         if isinstance(heads, Rejection):
             return heads
@@ -173,12 +173,12 @@ class Door:
             return rejections.foreign(site)
         return heads
 
-    def _bucket(self, visit: Visit) -> Buckets:
+    def _bucket(self, visit: RequestHead) -> Buckets:
         return self._reads if visit.method in SAFE_METHODS else self._changes
 
     # -- the caller --------------------------------------------------------------------------------------------------
 
-    async def _known(self, visit: Visit, heads: Heads, client: str) -> Caller | Rejection:
+    async def _known(self, visit: RequestHead, heads: RequestHeaders, client: str) -> Caller | Rejection:
         given = heads.get("authorization")
         if given is not None and given.lower().startswith(_BEARER):
             return await self._by_token(visit, given[len(_BEARER) :].strip(), client)
@@ -192,15 +192,15 @@ class Door:
             return await self._by_user(visit, heads)
         return rejections.no_token() if by_session is None else by_session
 
-    async def _by_token(self, visit: Visit, text: str, client: str) -> Caller | Rejection:
+    async def _by_token(self, visit: RequestHead, text: str, client: str) -> Caller | Rejection:
         found = await self._found(text, client)
         if isinstance(found, Rejection):
             return found
         if found.is_stale and visit.needs is not Scope.READ:
             return rejections.store_away()
-        return Caller(found.row.name, found.row.scope, Came.BEARER)
+        return Caller(found.row.name, found.row.scope, CallerSource.BEARER)
 
-    async def _by_session(self, visit: Visit, value: str) -> Caller | Rejection:
+    async def _by_session(self, visit: RequestHead, value: str) -> Caller | Rejection:
         session = self._sessions.read(value)
         if session is None:
             return rejections.session_over(self._without_cookie(visit))
@@ -214,7 +214,7 @@ class Door:
             return rejections.store_away()
         return self._in_session(found, session)
 
-    async def _found(self, text: str, client: str) -> Found | Rejection:
+    async def _found(self, text: str, client: str) -> ValidToken | Rejection:
         """Look up a token. Wrong tokens of the same client never keep a right one out: they only change the lookup.
 
         After too many wrong tokens, the store is read once a second for all tokens, not once for each token.
@@ -232,14 +232,16 @@ class Door:
         self._failures.take(client)
         return rejections.wrong_token()
 
-    def _in_session(self, found: Found, session: Session, headers: tuple[tuple[str, str], ...] = ()) -> Caller:
+    def _in_session(
+        self, found: ValidToken, session: LoginSession, headers: tuple[tuple[str, str], ...] = ()
+    ) -> Caller:
         proof = self._sessions.form_token(session.id)
-        return Caller(found.row.name, found.row.scope, Came.SESSION, proof, headers)
+        return Caller(found.row.name, found.row.scope, CallerSource.SESSION, proof, headers)
 
-    def _without_cookie(self, visit: Visit) -> tuple[tuple[str, str], ...]:
+    def _without_cookie(self, visit: RequestHead) -> tuple[tuple[str, str], ...]:
         return (self._sessions.cookie(visit.scheme, ""),)
 
-    async def _by_user(self, visit: Visit, heads: Heads) -> Caller | Rejection:
+    async def _by_user(self, visit: RequestHead, heads: RequestHeaders) -> Caller | Rejection:
         try:
             found = await self._local.identify(visit, heads)
         except StoreError:
@@ -247,13 +249,13 @@ class Door:
         if isinstance(found, Rejection):
             return found
         name, scope = found
-        return Caller(name, scope, Came.LOOPBACK, self._sessions.form_token(f"{Came.LOOPBACK} {name}"))
+        return Caller(name, scope, CallerSource.LOOPBACK, self._sessions.form_token(f"{CallerSource.LOOPBACK} {name}"))
 
     # -- CSRF --------------------------------------------------------------------------------------------------------
 
-    async def _is_proven(self, visit: Visit, heads: Heads, who: Caller) -> bool:
+    async def _is_proven(self, visit: RequestHead, heads: RequestHeaders, who: Caller) -> bool:
         """True if one of our own pages sent a change, or, on loopback, if no page can have sent it."""
-        if who.came is Came.LOOPBACK and not heads.has_any(BROWSER_MARKS) and _is_programs(heads):
+        if who.came is CallerSource.LOOPBACK and not heads.has_any(BROWSER_MARKS) and _is_programs(heads):
             return True
         given = heads.get(CSRF_HEADER.lower())
         if given is None and visit.form_token is not None:
@@ -262,14 +264,14 @@ class Door:
 
 
 def _anybody(sessions: Sessions) -> Caller:
-    return Caller("", None, Came.PUBLIC, sessions.form_token(Came.PUBLIC))
+    return Caller("", None, CallerSource.PUBLIC, sessions.form_token(CallerSource.PUBLIC))
 
 
-def _too_little(visit: Visit, who: Caller) -> Rejection | None:
+def _too_little(visit: RequestHead, who: Caller) -> Rejection | None:
     """Return the rejection if the scope of a caller is too small; None if it is large enough."""
     if visit.needs is None or visit.needs == PUBLIC or who.scope is None or who.may(visit.needs):
         return None
-    return rejections.too_little(who.name, who.scope, visit.needs, is_local=who.came is Came.LOOPBACK)
+    return rejections.too_little(who.name, who.scope, visit.needs, is_local=who.came is CallerSource.LOOPBACK)
 
 
 def _may_be_here(client: str | None) -> bool:
@@ -280,7 +282,7 @@ def _may_be_here(client: str | None) -> bool:
         return True
 
 
-def _is_programs(heads: Heads) -> bool:
+def _is_programs(heads: RequestHeaders) -> bool:
     """True if the request has a header that no form of a page can send."""
     kind = (heads.get("content-type") or "").partition(";")[0].strip().lower()
     return kind == _JSON or "idempotency-key" in heads

@@ -1,6 +1,6 @@
 """A request as access control sees it, and the two results: a caller or a rejection.
 
-Plain values only. The HTTP server builds a `Visit` from each request, and sends the headers of the result.
+Plain values only. The HTTP server builds a `RequestHead` from each request, and sends the headers of the result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from itinerary.model.scopes import Scope
 from itinerary.web.access.peers import Connection
 
-__all__ = ["PUBLIC", "SAFE_METHODS", "Caller", "Came", "Need", "Rejection", "Visit"]
+__all__ = ["PUBLIC", "SAFE_METHODS", "Caller", "CallerSource", "Need", "Rejection", "RequestHead"]
 
 PUBLIC: Final = "public"
 """The declaration of a route that needs no token: the sign-in page, its style sheet."""
@@ -25,7 +25,7 @@ Need = Scope | Literal["public"]
 """The scope that a route declares."""
 
 
-class Visit(msgspec.Struct, frozen=True):
+class RequestHead(msgspec.Struct, frozen=True):
     """A request, before any of its body is read."""
 
     method: str
@@ -45,7 +45,7 @@ class Visit(msgspec.Struct, frozen=True):
     """
 
 
-class Came(StrEnum):
+class CallerSource(StrEnum):
     """The way in which a caller was identified."""
 
     LOOPBACK = "loopback"
@@ -68,7 +68,7 @@ class Caller(msgspec.Struct, frozen=True):
     """
     scope: Scope | None
     """The caller's scope; None on a public route."""
-    came: Came
+    came: CallerSource
     csrf: str = ""
     """The CSRF token of forms (`_csrf`) and of the script (`X-CSRF-Token`); empty for a caller with a bearer token."""
     headers: tuple[tuple[str, str], ...] = ()

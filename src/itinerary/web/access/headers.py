@@ -13,7 +13,7 @@ from typing import Final
 from itinerary.web.access.callers import Rejection
 from itinerary.web.access.rejections import bad_header, headers_too_large
 
-__all__ = ["BYTES_MAX", "COUNT_MAX", "Heads", "read_heads"]
+__all__ = ["BYTES_MAX", "COUNT_MAX", "RequestHeaders", "read_heads"]
 
 COUNT_MAX: Final = 100
 BYTES_MAX: Final = 16_384
@@ -34,7 +34,7 @@ _ONE_ONLY: Final = frozenset(
 )
 
 
-class Heads:
+class RequestHeaders:
     """Headers by their lower-case names."""
 
     def __init__(self, values: dict[str, str]) -> None:
@@ -61,7 +61,7 @@ class Heads:
         return [value for key, _, value in pairs if key == name]
 
 
-def read_heads(given: Sequence[tuple[bytes, bytes]]) -> Heads | Rejection:
+def read_heads(given: Sequence[tuple[bytes, bytes]]) -> RequestHeaders | Rejection:
     """Parse the headers. Returns a rejection if they are invalid."""
     if len(given) > COUNT_MAX:
         return headers_too_large(f"{COUNT_MAX} headers")
@@ -75,7 +75,7 @@ def read_heads(given: Sequence[tuple[bytes, bytes]]) -> Heads | Rejection:
         if name in _ONE_ONLY and name in values:
             return bad_header(name, "is there twice, and there may be one")
         values[name] = f"{values[name]}{'; ' if name == 'cookie' else ', '}{value}" if name in values else value
-    return Heads(values)
+    return RequestHeaders(values)
 
 
 def _safe(name: str) -> str:

@@ -20,8 +20,8 @@ from typing import Final, TypeAlias
 from itinerary.model.scopes import LOCAL, LocalScope, Scope
 from itinerary.operations.tokens import TokenBook
 from itinerary.web.access import peers, rejections
-from itinerary.web.access.callers import Rejection, Visit
-from itinerary.web.access.headers import Heads
+from itinerary.web.access.callers import Rejection, RequestHead
+from itinerary.web.access.headers import RequestHeaders
 from itinerary.web.access.peers import Connection
 
 __all__ = ["LocalAccess", "OwnerOf"]
@@ -45,7 +45,7 @@ class LocalAccess:
         if owner_of is None and peers.can_identify():
             self._owner_of = peers.owner_of
 
-    async def identify(self, visit: Visit, heads: Heads) -> tuple[str, Scope] | Rejection:
+    async def identify(self, visit: RequestHead, heads: RequestHeaders) -> tuple[str, Scope] | Rejection:
         """Return the caller's name and scope, or the rejection. Raises StoreError."""
         if self._is_behind_proxy or heads.has_any(_PROXY_HEADERS) or heads.has_prefix(_PROXY_PREFIX):
             return rejections.proxied()
@@ -58,7 +58,7 @@ class LocalAccess:
         scope = granted.scope
         return rejections.no_token() if scope is None else (name, scope)
 
-    def _user(self, visit: Visit) -> str | Rejection:
+    def _user(self, visit: RequestHead) -> str | Rejection:
         if self._owner_of is None:
             return LOCAL
         number = None if visit.connection is None else self._owner_of(visit.connection)

@@ -19,7 +19,7 @@ from typing import Final
 
 from itinerary.observe.listen_address import authority
 from itinerary.web.access.callers import SAFE_METHODS
-from itinerary.web.access.headers import Heads
+from itinerary.web.access.headers import RequestHeaders
 from itinerary.web.access.hosts import Hosts
 
 __all__ = ["BROWSER_MARKS", "foreign_origin"]
@@ -30,7 +30,7 @@ _OURS: Final = frozenset({"same-origin", "none"})
 _FRAMES: Final = frozenset({"iframe", "frame", "object", "embed", "fencedframe"})
 
 
-def foreign_origin(method: str, heads: Heads, scheme: str, hosts: Hosts) -> str | None:
+def foreign_origin(method: str, heads: RequestHeaders, scheme: str, hosts: Hosts) -> str | None:
     """Return the origin or site of a request that a page of another site sent; None if no such page did."""
     origin, site = heads.get("origin"), heads.get("sec-fetch-site")
     is_hidden = origin == "null" and site == "same-origin"
@@ -53,6 +53,6 @@ def _is_own(origin: str, host: str | None, scheme: str, hosts: Hosts) -> bool:
     )
 
 
-def _is_link(heads: Heads) -> bool:
+def _is_link(heads: RequestHeaders) -> bool:
     """True if the user followed a link in a top-level window."""
     return heads.get("sec-fetch-mode") == "navigate" and heads.get("sec-fetch-dest") not in _FRAMES

@@ -22,7 +22,7 @@ from typing import Final
 
 from itinerary.connections.clients import client_key
 from itinerary.observe.listen_address import Network, read_network
-from itinerary.web.access.headers import Heads
+from itinerary.web.access.headers import RequestHeaders
 
 __all__ = ["Proxies"]
 
@@ -48,7 +48,7 @@ class Proxies:
         """True if an address is that of a proxy."""
         return bool(self._networks) and (read := _read(address)) is not None and self._has(read)
 
-    def client_of(self, peer: str | None, heads: Heads) -> str:
+    def client_of(self, peer: str | None, heads: RequestHeaders) -> str:
         """Return the key of the client that the limits count for a request (see `clients`)."""
         if peer is None or peer not in self:
             return client_key(peer)

@@ -33,10 +33,10 @@ from typing import Final
 import msgspec
 
 from itinerary.errors import ConfigError
-from itinerary.operations.tokens import Found
+from itinerary.operations.tokens import ValidToken
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["ENDED_MAX", "KEY_MIN", "SESSION_FOR", "Session", "Sessions"]
+__all__ = ["ENDED_MAX", "KEY_MIN", "SESSION_FOR", "LoginSession", "Sessions"]
 
 SESSION_FOR: Final = 12 * 3_600 * SECOND
 """The lifetime of a session, in microseconds."""
@@ -49,7 +49,7 @@ _VERSION: Final = "v1"
 _HASH_PART: Final = 16
 
 
-class Session(msgspec.Struct, frozen=True):
+class LoginSession(msgspec.Struct, frozen=True):
     """The content of a session cookie."""
 
     name: str
@@ -58,7 +58,7 @@ class Session(msgspec.Struct, frozen=True):
     """The end of the session in store time, in microseconds."""
     id: str
 
-    def is_of(self, found: Found) -> bool:
+    def is_of(self, found: ValidToken) -> bool:
         """True if this session belongs to the token and has not ended."""
         same = hmac.compare_digest(self.hash_part.encode(), found.row.hash[:_HASH_PART].encode())
         return same and found.now < self.until
@@ -72,19 +72,21 @@ class Sessions:
             raise ConfigError(f"web: the key of sessions has {len(key)} bytes; give at least {KEY_MIN} random ones")
         self._key = secrets.token_bytes(KEY_MIN) if key is None else key
         self._port = port
-        self._decoder = msgspec.json.Decoder(Session)
+        self._decoder = msgspec.json.Decoder(LoginSession)
         self._ended: dict[str, int] = {}
         """The ids of signed-out sessions, and when they would have ended."""
         self._ended_until = 0
         """Sessions that would end up to this time are ended."""
 
-    def begin(self, found: Found) -> tuple[Session, str]:
+    def begin(self, found: ValidToken) -> tuple[LoginSession, str]:
         """Start a session for a token. Returns the session and the value of its cookie."""
-        session = Session(found.row.name, found.row.hash[:_HASH_PART], found.now + SESSION_FOR, secrets.token_hex(16))
+        session = LoginSession(
+            found.row.name, found.row.hash[:_HASH_PART], found.now + SESSION_FOR, secrets.token_hex(16)
+        )
         said = _text(msgspec.json.encode(session))
         return session, f"{_VERSION}.{said}.{self._signed('session', said)}"
 
-    def read(self, value: str) -> Session | None:
+    def read(self, value: str) -> LoginSession | None:
         """Return the session of a cookie; None if it is not ours, was changed, or its session was signed out."""
         session = self._read(value)
         is_over = session is None or session.id in self._ended or session.until <= self._ended_until
@@ -100,7 +102,7 @@ class Sessions:
             first = min(self._ended, key=self._ended.__getitem__)
             self._ended_until = self._ended.pop(first)
 
-    def _read(self, value: str) -> Session | None:
+    def _read(self, value: str) -> LoginSession | None:
         version, _, rest = value.partition(".")
         said, _, signature = rest.partition(".")
         if len(value) > _VALUE_MAX or version != _VERSION or not value.isascii():

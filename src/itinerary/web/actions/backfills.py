@@ -17,7 +17,7 @@ from itinerary.operations.backfill import Backfill, BackfillWish
 from itinerary.operations.operator import Operator
 from itinerary.web.background import Background
 
-__all__ = ["BackfillSeen", "Backfills"]
+__all__ = ["BackfillSeen", "ReceivedBackfills"]
 
 _KEPT_MAX: Final = 50
 _TRY_AGAIN_AFTER: Final = 1.0
@@ -40,7 +40,7 @@ class BackfillSeen(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.far.instants) - self.far.left
 
 
-class Backfills:
+class ReceivedBackfills:
     """The latest backfills that this web server received."""
 
     def __init__(self, background: Background) -> None:

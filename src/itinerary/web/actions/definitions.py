@@ -16,19 +16,19 @@ from typing import Final
 
 import msgspec
 
-from itinerary.core.recovery.backfill import Which
-from itinerary.core.recovery.pause import Backlog
+from itinerary.core.recovery.backfill import InstantChoice
+from itinerary.core.recovery.pause import HeldBacklog
 from itinerary.errors import ConfigError, NodeError
 from itinerary.model.scopes import Scope
 from itinerary.operations.adjust import options_of
 from itinerary.operations.backfill import Backfill, BackfillWish
 from itinerary.operations.operator import Operator
-from itinerary.web.actions.backfills import Backfills
-from itinerary.web.actions.form import Typed
+from itinerary.web.actions.backfills import ReceivedBackfills
+from itinerary.web.actions.form import FormFields
 from itinerary.web.actions.targets import Subject, backfill_address
 from itinerary.web.pages.filters import run_url
 
-__all__ = ["ACTIONS", "ADJUSTED_FIELDS", "About", "Action", "Doing", "wish_of"]
+__all__ = ["ACTIONS", "ADJUSTED_FIELDS", "Action", "ConfirmedAction", "TargetKind", "wish_of"]
 
 ADJUSTED_FIELDS: Final = {
     "priority": ("Priority", "9"),
@@ -42,7 +42,7 @@ ADJUSTED_FIELDS: Final = {
 """The settings that the form offers, each with its label and an example."""
 
 
-class About(StrEnum):
+class TargetKind(StrEnum):
     """The kind of target of an action, as in its address."""
 
     JOB = "job"
@@ -50,13 +50,13 @@ class About(StrEnum):
     BACKFILL = "backfill"
 
 
-class Doing(msgspec.Struct, frozen=True):
+class ConfirmedAction(msgspec.Struct, frozen=True):
     """An action that a user has confirmed."""
 
     operator: Operator
     subject: Subject
-    typed: Typed
-    backfills: Backfills
+    typed: FormFields
+    backfills: ReceivedBackfills
     preview: Callable[[BackfillWish], Awaitable[Backfill]]
     """Computes the runs that a backfill of the job would create."""
     notes: list[str] = msgspec.field(default_factory=list)
@@ -72,16 +72,16 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     done: str
     """The message after the action."""
     button: str
-    do: Callable[[Doing], Awaitable[str]]
+    do: Callable[[ConfirmedAction], Awaitable[str]]
     """Performs the action and returns the address of the next page."""
-    about: About = About.JOB
+    about: TargetKind = TargetKind.JOB
     fields: frozenset[str] = frozenset()
     """The form fields besides the reason."""
     needs: Scope = Scope.OPERATE
     is_grave: bool = False
 
 
-def wish_of(typed: Typed) -> BackfillWish:
+def wish_of(typed: FormFields) -> BackfillWish:
     """Read the backfill that a form describes. Raises ConfigError."""
     start, end = typed.instant("from", "From"), typed.instant("to", "To")
     if start is None or end is None:
@@ -89,7 +89,7 @@ def wish_of(typed: Typed) -> BackfillWish:
     return BackfillWish(
         start=start,
         end=end,
-        which=typed.text("which", Which.MISSING),
+        which=typed.text("which", InstantChoice.MISSING),
         max_active=typed.number("max_active", "At a time", 1),
         reason=typed.reason,
         key=typed.key,
@@ -97,12 +97,12 @@ def wish_of(typed: Typed) -> BackfillWish:
     )
 
 
-async def _trigger(doing: Doing) -> str:
+async def _trigger(doing: ConfirmedAction) -> str:
     run = await doing.operator.requests.trigger(doing.subject.name, doing.typed.key, {}, doing.typed.reason)
     return run_url(run.ref)
 
 
-async def _pause(doing: Doing) -> str:
+async def _pause(doing: ConfirmedAction) -> str:
     until = doing.typed.instant("until", "Until")
     changes, name = doing.operator.changes, doing.subject.name
     await changes.pause(name, doing.typed.reason, until, doing.typed.request_key("pause"))
@@ -111,8 +111,8 @@ async def _pause(doing: Doing) -> str:
     return doing.subject.address
 
 
-async def _resume(doing: Doing) -> str:
-    backlog = doing.typed.text("backlog", Backlog.RUN)
+async def _resume(doing: ConfirmedAction) -> str:
+    backlog = doing.typed.text("backlog", HeldBacklog.RUN)
     _, count = await doing.operator.changes.resume(
         doing.subject.name,
         doing.typed.reason,
@@ -120,35 +120,35 @@ async def _resume(doing: Doing) -> str:
         backlog=backlog,
     )
     if count:
-        what = "skipped" if backlog == Backlog.SKIP else "released"
+        what = "skipped" if backlog == HeldBacklog.SKIP else "released"
         doing.notes.append(f"{count} that the pause held {'was' if count == 1 else 'were'} {what}")
     return doing.subject.address
 
 
-async def _stop(doing: Doing) -> str:
+async def _stop(doing: ConfirmedAction) -> str:
     await doing.operator.changes.stop(doing.subject.name, doing.typed.reason, doing.typed.request_key("stop"))
     return doing.subject.address
 
 
-async def _start(doing: Doing) -> str:
+async def _start(doing: ConfirmedAction) -> str:
     await doing.operator.changes.start(doing.subject.name, doing.typed.reason, doing.typed.request_key("start"))
     return doing.subject.address
 
 
-async def _remove(doing: Doing) -> str:
+async def _remove(doing: ConfirmedAction) -> str:
     await doing.operator.changes.remove(doing.subject.name, doing.typed.reason, doing.typed.request_key("remove"))
     return doing.subject.address
 
 
-async def _skip(doing: Doing) -> str:
-    instant = doing.typed.instant("instant", "Which")
+async def _skip(doing: ConfirmedAction) -> str:
+    instant = doing.typed.instant("instant", "InstantChoice")
     if instant is None:
         raise ConfigError("choose the occurrence that is to be passed over")
     await doing.operator.changes.skip(doing.subject.name, instant, doing.typed.reason, doing.typed.request_key("skip"))
     return doing.subject.address
 
 
-async def _backfill(doing: Doing) -> str:
+async def _backfill(doing: ConfirmedAction) -> str:
     wish = wish_of(doing.typed)
     planned = await doing.preview(wish)
     if not planned.instants:
@@ -157,7 +157,7 @@ async def _backfill(doing: Doing) -> str:
     return backfill_address(doing.typed.key)
 
 
-async def _cancel(doing: Doing) -> str:
+async def _cancel(doing: ConfirmedAction) -> str:
     run = doing.subject.run
     assert run is not None, "it is about one"
     if not await doing.operator.requests.cancel(str(run.number), doing.typed.reason):
@@ -165,7 +165,7 @@ async def _cancel(doing: Doing) -> str:
     return doing.subject.address
 
 
-async def _adjust(doing: Doing) -> str:
+async def _adjust(doing: ConfirmedAction) -> str:
     run = doing.subject.run
     assert run is not None, "it is about one"
     pairs = [f"{field}={text}" for field in sorted(ADJUSTED_FIELDS) if (text := doing.typed.text(field).strip())]
@@ -173,7 +173,7 @@ async def _adjust(doing: Doing) -> str:
     return doing.subject.address
 
 
-async def _replay(doing: Doing) -> str:
+async def _replay(doing: ConfirmedAction) -> str:
     run = doing.subject.run
     assert run is not None, "it is about one"
     typed = doing.typed
@@ -183,7 +183,7 @@ async def _replay(doing: Doing) -> str:
     return run_url(again.ref)
 
 
-async def _halt(doing: Doing) -> str:
+async def _halt(doing: ConfirmedAction) -> str:
     key = doing.subject.backfill
     assert key is not None, "it is about one"
     if not doing.backfills.stop(key):
@@ -266,7 +266,7 @@ ACTIONS: Final = {
         done="Asked {} to end",
         button="Cancel it",
         do=_cancel,
-        about=About.RUN,
+        about=TargetKind.RUN,
         is_grave=True,
     ),
     "adjust": Action(
@@ -275,7 +275,7 @@ ACTIONS: Final = {
         done="Adjusted {}",
         button="Adjust",
         do=_adjust,
-        about=About.RUN,
+        about=TargetKind.RUN,
         fields=frozenset(ADJUSTED_FIELDS),
     ),
     "replay": Action(
@@ -285,7 +285,7 @@ ACTIONS: Final = {
         done="Replays {}",
         button="Run again",
         do=_replay,
-        about=About.RUN,
+        about=TargetKind.RUN,
         fields=frozenset({"task", "version"}),
     ),
     "halt": Action(
@@ -294,7 +294,7 @@ ACTIONS: Final = {
         done="Stopped the backfill of {}",
         button="Stop it",
         do=_halt,
-        about=About.BACKFILL,
+        about=TargetKind.BACKFILL,
         is_grave=True,
     ),
 }

@@ -17,9 +17,9 @@ from itinerary.model.text import shown
 from itinerary.operations.idempotency import RequestKey
 from itinerary.schedules.instants import microseconds_of
 from itinerary.web.litestar_guard import FORM_TYPE
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
-__all__ = ["REASON_MAX", "Typed", "instant_typed", "new_key", "read_form"]
+__all__ = ["REASON_MAX", "FormFields", "instant_typed", "new_key", "read_form"]
 
 REASON_MAX: Final = 1_000
 """The maximum length of a reason, in characters."""
@@ -28,7 +28,7 @@ _KEY: Final = re.compile(r"[0-9a-f]{32}")
 _NUMBER_MAX: Final = 9
 
 
-class Typed:
+class FormFields:
     """The fields of a form by name."""
 
     def __init__(self, fields: Mapping[str, list[str]]) -> None:
@@ -55,7 +55,7 @@ class Typed:
         """The idempotency key that was created with the form."""
         key = self.text("key")
         if _KEY.fullmatch(key) is None:
-            raise Refused(400, "Bad request", "the form has lost its key; open it again")
+            raise RequestRefused(400, "Bad request", "the form has lost its key; open it again")
         return key
 
     def request_key(self, what: str) -> RequestKey:
@@ -95,16 +95,16 @@ def new_key() -> str:
     return uuid4().hex
 
 
-async def read_form(request: Request[Any, Any, Any], allowed: Collection[str]) -> Typed:
+async def read_form(request: Request[Any, Any, Any], allowed: Collection[str]) -> FormFields:
     """Read the form of a request. Raises Refused if the body is no form, or has an unknown field (Q7)."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != FORM_TYPE:
-        raise Refused(415, "Not a form", f"send it as {FORM_TYPE}")
+        raise RequestRefused(415, "Not a form", f"send it as {FORM_TYPE}")
     try:
         text = (await request.body()).decode()
         fields = parse_qs(text, keep_blank_values=True, max_num_fields=_FIELDS_MAX, errors="strict")
     except ValueError as error:
-        raise Refused(400, "Bad request", "the form cannot be read") from error
+        raise RequestRefused(400, "Bad request", "the form cannot be read") from error
     if unknown := sorted(fields.keys() - set(allowed)):
-        raise Refused(400, "Bad request", f"the form has a field {shown(unknown[0])}, which nobody knows")
-    return Typed(fields)
+        raise RequestRefused(400, "Bad request", f"the form has a field {shown(unknown[0])}, which nobody knows")
+    return FormFields(fields)

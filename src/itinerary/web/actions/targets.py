@@ -8,15 +8,15 @@ from uuid import UUID
 
 import msgspec
 
-from itinerary.errors import ItineraryError, NotThere
+from itinerary.errors import ItineraryError, NotFoundError
 from itinerary.model.ids import job_id
-from itinerary.model.queries import ByRef
+from itinerary.model.queries import ByRefQuery
 from itinerary.model.rows import JobRow, Ref
 from itinerary.model.text import shown
-from itinerary.read.runs import RunSeen, run_seen
-from itinerary.read.snapshot import Ground
+from itinerary.read.runs import RunView, run_seen
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.web.pages.filters import job_url, run_url
-from itinerary.web.server_state import House
+from itinerary.web.server_state import ServerState
 
 __all__ = ["Subject", "backfill_address", "find_backfill", "find_job", "find_run"]
 
@@ -27,7 +27,7 @@ class Subject(msgspec.Struct, frozen=True):
     """A job, an occurrence of it, or a backfill of it."""
 
     job: JobRow
-    run: RunSeen | None = None
+    run: RunView | None = None
     backfill: str | None = None
     """The key of the backfill."""
 
@@ -50,12 +50,12 @@ class Subject(msgspec.Struct, frozen=True):
             return run_url(self.run.number)
         return job_url(self.job.name) if self.backfill is None else backfill_address(self.backfill)
 
-    def tasks(self, ground: Ground) -> list[str]:
+    def tasks(self, snapshot: StoreSnapshot) -> list[str]:
         """Return the task names of the occurrence's version; none if the definition cannot be read."""
         if self.run is None:
             return []
         try:
-            tasks = ground.timeline.definition(self.job.number, self.run.version).tasks
+            tasks = snapshot.timeline.definition(self.job.number, self.run.version).tasks
         except ItineraryError:
             return []
         return [task.name for task in sorted(tasks, key=lambda task: task.order)]
@@ -66,32 +66,34 @@ def backfill_address(key: str) -> str:
     return f"/backfills/{key}"
 
 
-def find_backfill(house: House, ground: Ground, key: str) -> Subject:
-    """Look up a backfill that this web server runs. Raises NotThere."""
-    seen = house.backfills.seen(key)
+def find_backfill(server: ServerState, snapshot: StoreSnapshot, key: str) -> Subject:
+    """Look up a backfill that this web server runs. Raises NotFoundError."""
+    seen = server.backfills.seen(key)
     if seen is None:
-        raise NotThere("this node knows of no such backfill: it was another's, or the node was started again since")
-    return Subject(find_job(house, ground, seen.far.job).job, backfill=key)
+        raise NotFoundError(
+            "this node knows of no such backfill: it was another's, or the node was started again since"
+        )
+    return Subject(find_job(server, snapshot, seen.far.job).job, backfill=key)
 
 
-def find_job(house: House, ground: Ground, wanted: str) -> Subject:
-    """Look up a job by id, otherwise by name. Raises NotThere."""
+def find_job(server: ServerState, snapshot: StoreSnapshot, wanted: str) -> Subject:
+    """Look up a job by id, otherwise by name. Raises NotFoundError."""
     found = None
     with suppress(ValueError):
-        found = house.job_of_id(UUID(wanted), ground.timeline)
-    found = found or house.job_of_name(wanted, ground.timeline)
+        found = server.job_of_id(UUID(wanted), snapshot.timeline)
+    found = found or server.job_of_name(wanted, snapshot.timeline)
     if found is None:  # no suggestion of a similar name: with very many jobs, the search takes seconds
-        raise NotThere(f"there is no job {shown(wanted)} in the store")
+        raise NotFoundError(f"there is no job {shown(wanted)} in the store")
     return Subject(found)
 
 
-async def find_run(ground: Ground, wanted: str) -> Subject:
-    """Look up an occurrence by its number. Raises NotThere."""
+async def find_run(snapshot: StoreSnapshot, wanted: str) -> Subject:
+    """Look up an occurrence by its number. Raises NotFoundError."""
     if not (wanted.isascii() and wanted.isdigit() and len(wanted) <= _DIGITS_MAX):
-        raise NotThere("an occurrence is named by its number here; open its page and act from there")
+        raise NotFoundError("an occurrence is named by its number here; open its page and act from there")
     ref = Ref(int(wanted))
-    row = (await ground.store.read(ByRef((ref,)))).get(ref)
+    row = (await snapshot.store.read(ByRefQuery((ref,)))).get(ref)
     if row is None:
-        raise NotThere(f"there is no occurrence with the number {ref} in the store, or it is no longer kept")
-    job = ground.timeline.jobs[row.job]
+        raise NotFoundError(f"there is no occurrence with the number {ref} in the store, or it is no longer kept")
+    job = snapshot.timeline.jobs[row.job]
     return Subject(job, run_seen(row, job, {}))

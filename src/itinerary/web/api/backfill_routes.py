@@ -17,16 +17,16 @@ from itinerary.model.states import FINAL
 from itinerary.operations.backfill import Backfill, BackfillWish
 from itinerary.operations.idempotency import check_same
 from itinerary.read.snapshot import at
-from itinerary.web.api.backfills import Worked
-from itinerary.web.api.request_bodies import BackfillRange, Instant, microseconds
-from itinerary.web.api.responses import BackfillTold
+from itinerary.web.api.backfills import TrackedBackfill
+from itinerary.web.api.request_bodies import BackfillBody, Instant, microseconds
+from itinerary.web.api.responses import BackfillResponse
 from itinerary.web.api.routing import AnyRequest, BackfillKey, JobName, Key, Sent, changing, key_of, read_body, reading
 from itinerary.web.api.state import Api
 from itinerary.web.heavy.ask import read_answer
 from itinerary.web.heavy.perform import MadeRow
 from itinerary.web.heavy.previews import check_range, preview_of
 from itinerary.web.heavy.works import MadeWork
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["BACKFILLS"]
 
@@ -41,11 +41,11 @@ _LISTED_MAX: Final = 1_000
     status=202,
 )
 async def backfill_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[BackfillRange], key: Key = None
-) -> Response[BackfillTold]:
+    request: AnyRequest, api: Api, job: JobName, data: Sent[BackfillBody], key: Key = None
+) -> Response[BackfillResponse]:
     """This node works it off, so many at a time; `follow` says where to look how far it is. Sent again with the same
     key, to any node, it goes on where it was. A dry run only says what would be run."""
-    data = read_body(BackfillRange, data, is_required=True)
+    data = read_body(BackfillBody, data, is_required=True)
     operator, row = await api.operate(request, job)
     asked = key_of(request, key, data)
     wish = BackfillWish(
@@ -69,9 +69,9 @@ async def backfill_job(
         row.name,
         wish.key,
         planned,
-        lambda hear: operator.requests.backfill(row.name, wish, hear),
+        lambda handle: operator.requests.backfill(row.name, wish, handle),
     )
-    with suppress(Refused):  # no worker or CPU time for a second count: the backfill has started anyway
+    with suppress(RequestRefused):  # no worker or CPU time for a second count: the backfill has started anyway
         made = await _made(request, row, wish.start, wish.end, wish.key)
     return Response(_told(planned, wish, row, made, worked), status_code=202)
 
@@ -84,7 +84,7 @@ async def show_backfill(
     name: BackfillKey,
     start: Annotated[Instant, QueryParameter(name="from", description="As it was asked for.")],
     end: Annotated[Instant, QueryParameter(name="to", description="As it was asked for.")],
-) -> BackfillTold:
+) -> BackfillResponse:
     """By its key and its range, on any node: what the store has of it."""
     _, row = await api.job(job)
     first, last = microseconds("from", start), microseconds("to", end)
@@ -92,7 +92,7 @@ async def show_backfill(
     made = await _made(request, row, first, last, name)
     worked = api.backfills.get(row.name, name)
     if not made and worked is None:
-        raise Refused(404, "Not found", "there is nothing of a backfill with this key in that range")
+        raise RequestRefused(404, "Not found", "there is nothing of a backfill with this key in that range")
     wish = BackfillWish(start=first, end=last, key=name)
     instants = tuple(at(instant) for instant in sorted({one.instant for one in made}))
     far = worked.far if worked is not None else Backfill(job=row.name, instants=instants, looked_at=len(instants))
@@ -112,9 +112,9 @@ def _told(
     wish: BackfillWish | None,
     job: JobRow | None,
     made: list[MadeRow] | tuple[()],
-    worked: Worked | None,
-) -> BackfillTold:
-    return BackfillTold(
+    worked: TrackedBackfill | None,
+) -> BackfillResponse:
+    return BackfillResponse(
         job=far.job,
         key=None if wish is None else wish.key,
         is_dry=far.is_dry and wish is None,

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from itinerary.errors import ItineraryError
 from itinerary.operations.backfill import Backfill
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
-__all__ = ["Backfills", "Worked"]
+__all__ = ["BackfillRegistry", "TrackedBackfill"]
 
 _AT_ONCE_MAX: Final = 20
 _KEPT_MAX: Final = 200
@@ -23,7 +23,7 @@ _KEPT_MAX: Final = 200
 Work = Callable[[Callable[[Backfill], None]], Coroutine[Any, Any, Backfill]]
 
 
-class Worked:
+class TrackedBackfill:
     """A backfill and its progress."""
 
     def __init__(self, far: Backfill) -> None:
@@ -39,18 +39,18 @@ class Worked:
         return self.task is not None and not self.task.done()
 
 
-class Backfills:
+class BackfillRegistry:
     """The backfills that this node runs, and the latest ones that ended."""
 
     def __init__(self, log: Any) -> None:
         self._log = log
-        self._known: dict[tuple[str, str], Worked] = {}
+        self._known: dict[tuple[str, str], TrackedBackfill] = {}
 
-    def get(self, job: str, key: str) -> Worked | None:
+    def get(self, job: str, key: str) -> TrackedBackfill | None:
         """Return the backfill of a job and a key, if this node started it."""
         return self._known.get((job, key))
 
-    async def begin(self, job: str, key: str, far: Backfill, work: Work) -> Worked:
+    async def begin(self, job: str, key: str, far: Backfill, work: Work) -> TrackedBackfill:
         """Start a backfill unless it is running, and wait until its first occurrences are durable.
 
         Raises:
@@ -61,10 +61,10 @@ class Backfills:
             return known
         under_way = sum(one.is_worked_on for one in self._known.values())
         if under_way >= _AT_ONCE_MAX:
-            raise Refused(
+            raise RequestRefused(
                 503, "Busy", f"{under_way} backfills are under way on this node already; ask another, or later"
             )
-        worked = self._known[job, key] = Worked(far)
+        worked = self._known[job, key] = TrackedBackfill(far)
         worked.task = asyncio.create_task(self._worked_off(worked, work, job), name=f"backfill {job}")
         over = [place for place, one in self._known.items() if not one.is_worked_on]
         for place in over[: max(len(self._known) - _KEPT_MAX, 0)]:
@@ -80,13 +80,13 @@ class Backfills:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _worked_off(self, worked: Worked, work: Work, job: str) -> None:
-        def hear(far: Backfill) -> None:
+    async def _worked_off(self, worked: TrackedBackfill, work: Work, job: str) -> None:
+        def handle(far: Backfill) -> None:
             worked.far = far
             worked.has_begun.set()
 
         try:
-            worked.far = await work(hear)
+            worked.far = await work(handle)
         except ItineraryError as error:
             worked.trouble = str(error)
             self._log.warning("web.backfill_stopped", job=job, error=str(error))

@@ -24,7 +24,7 @@ async def follow_changes(
 ) -> Stream:
     """Server-sent events `job`, `began` and `ended`, of all nodes; `reset`, where something was left out and has to be
     read anew; `over`, when the stream ends."""
-    await api.house.view()
+    await api.server.view()
     return Stream(await while_admitted(request, api.feed.follow(last)), media_type=EVENTS_TYPE)
 
 

@@ -28,13 +28,13 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.errors import StoreError
-from itinerary.model.queries import Active, ByRef, Entries, Made
+from itinerary.model.queries import ActiveQuery, ByRefQuery, CreatedQuery, EntriesQuery
 from itinerary.model.rows import FOR_ALL, EntryRow, OccurrenceRow, Ref
 from itinerary.model.states import FINAL
-from itinerary.read.run_lookup import Run
-from itinerary.read.snapshot import Ground, at, moment
+from itinerary.read.run_lookup import RunReference
+from itinerary.read.snapshot import StoreSnapshot, at, moment
 from itinerary.web.api.sse import STILL_THERE
-from itinerary.web.server_state import House
+from itinerary.web.server_state import ServerState
 
 __all__ = ["Feed"]
 
@@ -54,8 +54,8 @@ _BEAT_EVERY: Final = 15.0
 class Feed:
     """The event feed. Used on the web server's event loop."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, server: ServerState) -> None:
+        self._server = server
         self._name = secrets.token_hex(4)
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
         self._count = 0
@@ -78,7 +78,7 @@ class Feed:
 
     async def follow(self, last: str | None) -> AsyncGenerator[bytes, None]:
         """Yield all events from now on, or those after the event with the id `last`. Raises StoreError."""
-        await self._go_on()
+        await self._proceed()
         self._followers += 1
         try:
             seen = self._count
@@ -127,10 +127,10 @@ class Feed:
         revision = _number(last.rpartition("-")[2])
         messages = [b"event: reset\ndata: {}\n\n"]
         if revision is not None and last.count("-") == 2:
-            ground = await self._house.ground()
-            entries = await ground.store.read(Entries(revision, _AT_ONCE))
+            snapshot = await self._server.snapshot()
+            entries = await snapshot.store.read(EntriesQuery(revision, _AT_ONCE))
             messages += [
-                _message("job", _entry_told(ground, entry))
+                _message("job", _entry_told(snapshot, entry))
                 for entry in entries
                 if entry.job != FOR_ALL and entry.revision <= self._revision
             ]
@@ -138,21 +138,21 @@ class Feed:
 
     # -- polling -------------------------------------------------------------------------------------------------------
 
-    async def _go_on(self) -> None:
+    async def _proceed(self) -> None:
         """Start the polling task if it does not run."""
         if self._task is None or self._task.done():
             self._began = asyncio.Event()
-            ground = await self._house.ground()
-            await self._begin(ground)
+            snapshot = await self._server.snapshot()
+            await self._begin(snapshot)
             self._task = asyncio.create_task(self._live(), name="what changes in the store")
 
-    async def _begin(self, ground: Ground) -> None:
-        newest = await ground.store.read(Made())
+    async def _begin(self, snapshot: StoreSnapshot) -> None:
+        newest = await snapshot.store.read(CreatedQuery())
         self._last = newest[0].ref if newest else Ref(0)
-        rows = await ground.store.read(Active(limit=_OPEN_MAX))
+        rows = await snapshot.store.read(ActiveQuery(limit=_OPEN_MAX))
         self._open = {row.ref: row.started_at is not None for row in rows}
         self._last = max([self._last, *self._open])
-        self._revision = ground.timeline.revision
+        self._revision = snapshot.timeline.revision
         self._passed_over.clear()
         self._kept.clear()
         self._name, self._count = secrets.token_hex(4), 0
@@ -165,44 +165,44 @@ class Feed:
             try:
                 await self._look()
             except StoreError as error:  # nothing is lost: the next poll resumes at the same place
-                self._house.failed(error)
+                self._server.failed(error)
 
     async def _look(self) -> None:
-        ground = await self._house.ground()
+        snapshot = await self._server.snapshot()
         before = self._count
-        await self._look_at_timelines(ground)
-        await self._look_at_occurrences(ground)
+        await self._look_at_timelines(snapshot)
+        await self._look_at_occurrences(snapshot)
         if self._count > before:
             self._news.set()
             self._news = asyncio.Event()
 
-    async def _look_at_timelines(self, ground: Ground) -> None:
-        if ground.timeline.revision <= self._revision:
+    async def _look_at_timelines(self, snapshot: StoreSnapshot) -> None:
+        if snapshot.timeline.revision <= self._revision:
             return
-        for entry in await ground.store.read(Entries(self._revision, _AT_ONCE)):
-            if entry.revision > ground.timeline.revision:
+        for entry in await snapshot.store.read(EntriesQuery(self._revision, _AT_ONCE)):
+            if entry.revision > snapshot.timeline.revision:
                 break  # its job may be unknown here as yet
             self._revision = entry.revision
             if entry.job != FOR_ALL:
-                self._tell("job", _entry_told(ground, entry))
+                self._notify("job", _entry_told(snapshot, entry))
 
-    async def _look_at_occurrences(self, ground: Ground) -> None:
+    async def _look_at_occurrences(self, snapshot: StoreSnapshot) -> None:
         for _ in range(_ROUNDS_MAX):
-            rows = await ground.store.read(Made(self._last, _AT_ONCE))
+            rows = await snapshot.store.read(CreatedQuery(self._last, _AT_ONCE))
             for row in rows:
                 for passed in range(self._last + 1, min(row.ref, self._last + _AT_ONCE)):
                     self._passed_over[Ref(passed)] = _LATE_FOR
                 self._last = row.ref
-                self._take(ground, row)
+                self._take(snapshot, row)
             if len(rows) < _AT_ONCE:
                 break
         wanted = [*self._open, *self._passed_over][:_OPEN_MAX]
         for first in range(0, len(wanted), _AT_ONCE):
             some = wanted[first : first + _AT_ONCE]
-            found = await ground.store.read(ByRef(tuple(some)))
+            found = await snapshot.store.read(ByRefQuery(tuple(some)))
             for ref in some:
                 if ref in found:
-                    self._take(ground, found[ref])
+                    self._take(snapshot, found[ref])
                 elif ref in self._passed_over:
                     self._passed_over[ref] -= 1
                     if not self._passed_over[ref]:
@@ -210,21 +210,21 @@ class Feed:
                 else:
                     del self._open[ref]  # it was removed with its history
 
-    def _take(self, ground: Ground, row: OccurrenceRow) -> None:
+    def _take(self, snapshot: StoreSnapshot, row: OccurrenceRow) -> None:
         self._passed_over.pop(row.ref, None)
-        if row.job not in ground.timeline.jobs:
+        if row.job not in snapshot.timeline.jobs:
             self._open[row.ref] = False  # its job will be known soon
             return
         had_begun = self._open.get(row.ref, False)
         if row.started_at is not None and not had_begun:
-            self._tell("began", _run_told(ground, row))
+            self._notify("began", _run_told(snapshot, row))
         if row.status in FINAL:
             self._open.pop(row.ref, None)
-            self._tell("ended", _run_told(ground, row))
+            self._notify("ended", _run_told(snapshot, row))
         else:
             self._open[row.ref] = row.started_at is not None
 
-    def _tell(self, event: str, data: dict[str, Any]) -> None:
+    def _notify(self, event: str, data: dict[str, Any]) -> None:
         self._count += 1
         known_by = f"{self._name}-{self._count}-{self._revision}"
         self._kept.append((self._count, _message(event, data, known_by)))
@@ -235,9 +235,9 @@ def _message(event: str, data: dict[str, Any], known_by: str | None = None) -> b
     return said + b"event: " + event.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
 
 
-def _entry_told(ground: Ground, entry: EntryRow) -> dict[str, Any]:
+def _entry_told(snapshot: StoreSnapshot, entry: EntryRow) -> dict[str, Any]:
     return {
-        "job": ground.timeline.jobs[entry.job].name,
+        "job": snapshot.timeline.jobs[entry.job].name,
         "kind": entry.kind,
         "version": entry.version,
         "revision": entry.revision,
@@ -247,8 +247,8 @@ def _entry_told(ground: Ground, entry: EntryRow) -> dict[str, Any]:
     }
 
 
-def _run_told(ground: Ground, row: OccurrenceRow) -> dict[str, Any]:
-    run = Run(ground.timeline.jobs[row.job].name, row.key, row.ref)
+def _run_told(snapshot: StoreSnapshot, row: OccurrenceRow) -> dict[str, Any]:
+    run = RunReference(snapshot.timeline.jobs[row.job].name, row.key, row.ref)
     return {
         "number": row.ref,
         "run": run.run_id,

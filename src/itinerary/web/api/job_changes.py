@@ -6,17 +6,25 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from itinerary.core.recovery.pause import Backlog
+from itinerary.core.recovery.pause import HeldBacklog
 from itinerary.model.scopes import Scope
-from itinerary.operations.job_updates import Change, Diff
+from itinerary.operations.job_updates import DefinitionChange, Diff
 from itinerary.schedules import Schedule, cron, from_json
 from itinerary.schedules.instants import MICROSECONDS
-from itinerary.web.api.request_bodies import Pause, Resume, Rollback, Skip, Update, Why, microseconds
-from itinerary.web.api.responses import Changed, changed
+from itinerary.web.api.request_bodies import (
+    PauseBody,
+    ReasonBody,
+    ResumeBody,
+    RollbackBody,
+    SkipBody,
+    UpdateBody,
+    microseconds,
+)
+from itinerary.web.api.responses import ChangeResponse, changed
 from itinerary.web.api.routing import AnyRequest, JobName, Key, Sent, changing, key_of, read_body
 from itinerary.web.api.state import Api
 from itinerary.web.heavy.bounds import CHANGE_MAX, check_compared
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["CHANGES"]
 
@@ -25,10 +33,10 @@ _TAG: Final = "changes"
 
 @changing("/jobs/{job:str}/pause", summary="Skip a job's instants, until it is resumed", tag=_TAG)
 async def pause_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[Pause | None] = None, key: Key = None
-) -> Changed:
+    request: AnyRequest, api: Api, job: JobName, data: Sent[PauseBody | None] = None, key: Key = None
+) -> ChangeResponse:
     """None of them is recovered. What was to run before and has not started is held."""
-    body = read_body(Pause, data)
+    body = read_body(PauseBody, data)
     operator, row = await api.operate(request, job)
     until = None if body.until is None else microseconds("until", body.until)
     made = await operator.changes.pause(row.name, body.reason, until, key_of(request, key, body))
@@ -37,63 +45,65 @@ async def pause_job(
 
 @changing("/jobs/{job:str}/resume", summary="End a pause", tag=_TAG)
 async def resume_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[Resume | None] = None, key: Key = None
-) -> Changed:
+    request: AnyRequest, api: Api, job: JobName, data: Sent[ResumeBody | None] = None, key: Key = None
+) -> ChangeResponse:
     """Without one it has no effect. What it held runs, or is skipped."""
-    body = read_body(Resume, data)
+    body = read_body(ResumeBody, data)
     operator, row = await api.operate(request, job)
     request_key = key_of(request, key, body)
     made, count = await operator.changes.resume(row.name, body.reason, request_key, backlog=body.backlog)
-    counts = {"skipped" if body.backlog is Backlog.SKIP else "released": count}
+    counts = {"skipped" if body.backlog is HeldBacklog.SKIP else "released": count}
     return replace(changed(row, made), **counts)
 
 
 @changing("/jobs/{job:str}/stop", summary="Expect nothing of a job from now on", tag=_TAG)
 async def stop_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[Why | None] = None, key: Key = None
-) -> Changed:
+    request: AnyRequest, api: Api, job: JobName, data: Sent[ReasonBody | None] = None, key: Key = None
+) -> ChangeResponse:
     """Until it is started again. What runs finishes."""
-    body = read_body(Why, data)
+    body = read_body(ReasonBody, data)
     operator, row = await api.operate(request, job)
     return changed(row, await operator.changes.stop(row.name, body.reason, key_of(request, key, body)))
 
 
 @changing("/jobs/{job:str}/start", summary="Expect a job's instants again", tag=_TAG)
 async def start_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[Why | None] = None, key: Key = None
-) -> Changed:
+    request: AnyRequest, api: Api, job: JobName, data: Sent[ReasonBody | None] = None, key: Key = None
+) -> ChangeResponse:
     """What it would have had meanwhile is not made up for."""
-    body = read_body(Why, data)
+    body = read_body(ReasonBody, data)
     operator, row = await api.operate(request, job)
     return changed(row, await operator.changes.start(row.name, body.reason, key_of(request, key, body)))
 
 
 @changing("/jobs/{job:str}/remove", summary="Take a job away", tag=_TAG, needs=Scope.ADMIN)
 async def remove_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[Why | None] = None, key: Key = None
-) -> Changed:
+    request: AnyRequest, api: Api, job: JobName, data: Sent[ReasonBody | None] = None, key: Key = None
+) -> ChangeResponse:
     """What has not started is cancelled, what runs finishes, and its history stays."""
-    body = read_body(Why, data)
+    body = read_body(ReasonBody, data)
     operator, row = await api.operate(request, job)
     return changed(row, await operator.changes.remove(row.name, body.reason, key_of(request, key, body)))
 
 
 @changing("/jobs/{job:str}/skip", summary="Pass over one occurrence that is to come", tag=_TAG)
-async def skip_instant(request: AnyRequest, api: Api, job: JobName, data: Sent[Skip], key: Key = None) -> Changed:
+async def skip_instant(
+    request: AnyRequest, api: Api, job: JobName, data: Sent[SkipBody], key: Key = None
+) -> ChangeResponse:
     """It is recorded as skipped when its time comes."""
-    data = read_body(Skip, data, is_required=True)
+    data = read_body(SkipBody, data, is_required=True)
     operator, row = await api.operate(request, job)
     at = microseconds("instant", data.instant)
     return changed(row, await operator.changes.skip(row.name, at, data.reason, key_of(request, key, data)))
 
 
 @changing("/jobs/{job:str}/update", summary="Make the next version of a job", tag=_TAG, needs=Scope.ADMIN)
-async def update_job(request: AnyRequest, api: Api, job: JobName, data: Sent[Update], key: Key = None) -> Diff:
+async def update_job(request: AnyRequest, api: Api, job: JobName, data: Sent[UpdateBody], key: Key = None) -> Diff:
     """Its schedule, its options, or both; which instants that adds, removes and keeps. What it runs stays as it is."""
-    data = read_body(Update, data, is_required=True)
+    data = read_body(UpdateBody, data, is_required=True)
     check_compared(data.window, CHANGE_MAX, instead="use `itinerary update`")
     operator, row = await api.operate(request, job)
-    change = Change(
+    change = DefinitionChange(
         schedule=None if data.schedule is None else _schedule(data.schedule),
         options=data.options,
         policy=data.policy,
@@ -110,12 +120,12 @@ async def update_job(request: AnyRequest, api: Api, job: JobName, data: Sent[Upd
 @changing(
     "/jobs/{job:str}/rollback", summary="Make a version that says what an old one said", tag=_TAG, needs=Scope.ADMIN
 )
-async def roll_back_job(request: AnyRequest, api: Api, job: JobName, data: Sent[Rollback], key: Key = None) -> Diff:
+async def roll_back_job(request: AnyRequest, api: Api, job: JobName, data: Sent[RollbackBody], key: Key = None) -> Diff:
     """Tasks and all."""
-    data = read_body(Rollback, data, is_required=True)
+    data = read_body(RollbackBody, data, is_required=True)
     check_compared(data.window, CHANGE_MAX, instead="use `itinerary update`")
     operator, row = await api.operate(request, job)
-    change = Change(
+    change = DefinitionChange(
         to_version=data.to_version,
         policy=data.policy,
         from_version=data.from_version,
@@ -144,9 +154,9 @@ def _schedule(given: str | dict[str, Any]) -> Schedule:
     return cron(given) if isinstance(given, str) else from_json(given)
 
 
-def _whole_second(data: Update | Rollback) -> int:
+def _whole_second(data: UpdateBody | RollbackBody) -> int:
     assert data.effective_from is not None, "asked for only if it is given"
     found = microseconds("effective_from", data.effective_from)
     if found % MICROSECONDS:
-        raise Refused(400, "Bad request", "effective_from: instants are whole seconds")
+        raise RequestRefused(400, "Bad request", "effective_from: instants are whole seconds")
     return found

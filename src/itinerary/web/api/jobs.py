@@ -12,13 +12,13 @@ from itinerary.explain import Explanation, explain
 from itinerary.model.rows import JobRow
 from itinerary.model.states import OccurrenceState
 from itinerary.read.job_detail import job_detail
-from itinerary.read.jobs import JobState, Looker
+from itinerary.read.jobs import JobReader, JobState
 from itinerary.read.runs import history_page
-from itinerary.read.upcoming import Upcoming
+from itinerary.read.upcoming import UpcomingRuns
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.schedules.instants import Moment
 from itinerary.web.api.lookup import cursor_of, read_cursor
-from itinerary.web.api.responses import JobsPage, JobTold, JobWhole, RunsPage
+from itinerary.web.api.responses import JobResponse, JobsPage, JobSummaryResponse, RunsPage
 from itinerary.web.api.routing import AnyRequest, JobName, Limit, reading
 from itinerary.web.api.state import Api
 from itinerary.web.heavy.ask import json_of
@@ -50,31 +50,33 @@ async def list_jobs(
 ) -> JobsPage:
     """How each stands and why, what came of it last, and when it runs next."""
     after = read_cursor("jobs", cursor, str)
-    ground = await api.house.ground()
-    looker = await Looker.at(ground)
+    snapshot = await api.server.snapshot()
+    reader = await JobReader.at(snapshot)
     wanted = frozenset(states or ())
     found: list[JobRow] = []
     last: str | None = None
     judged = 0
-    for looked_at, row in enumerate(api.names.after(ground, None if after is None else str(after))):
+    for looked_at, row in enumerate(api.names.after(snapshot, None if after is None else str(after))):
         if len(found) == limit or looked_at == _LOOKED_AT_MAX or judged == _JUDGED_MAX:
-            return JobsPage(tuple([JobTold.of(await looker.seen(one)) for one in found]), cursor_of("jobs", last))
+            return JobsPage(
+                tuple([JobSummaryResponse.of(await reader.seen(one)) for one in found]), cursor_of("jobs", last)
+            )
         last = row.name
         if pattern is not None and not fnmatchcase(row.name, pattern):
             continue
-        if JobState.REMOVED not in wanted and ground.is_removed(row.number):
+        if JobState.REMOVED not in wanted and snapshot.is_removed(row.number):
             continue
         judged += bool(wanted)
-        if not wanted or looker.state(row)[0] in wanted:
+        if not wanted or reader.state(row)[0] in wanted:
             found.append(row)
-    return JobsPage(tuple([JobTold.of(await looker.seen(one)) for one in found]), None)
+    return JobsPage(tuple([JobSummaryResponse.of(await reader.seen(one)) for one in found]), None)
 
 
 @reading("/jobs/{job:str}", summary="Look at one job", tag=_TAG)
-async def show_job(api: Api, job: JobName, limit: Limit = 5) -> JobWhole:
+async def show_job(api: Api, job: JobName, limit: Limit = 5) -> JobResponse:
     """What is in force, where each value of its configuration came from, its last changes, and what waits."""
-    ground, row = await api.job(job)
-    return JobWhole.of(await job_detail(ground, row, limit=limit))
+    snapshot, row = await api.job(job)
+    return JobResponse.of(await job_detail(snapshot, row, limit=limit))
 
 
 @reading("/jobs/{job:str}/history", summary="List a job's occurrences, those that ended last first", tag=_TAG)
@@ -90,9 +92,9 @@ async def list_history(
 ) -> RunsPage:
     """What has not ended comes with the first page."""
     before = read_cursor("history", cursor, int)
-    ground, row = await api.job(job)
+    snapshot, row = await api.job(job)
     page = await history_page(
-        ground, row, limit=limit, before=None if before is None else int(before), states=frozenset(states or ())
+        snapshot, row, limit=limit, before=None if before is None else int(before), states=frozenset(states or ())
     )
     return RunsPage(page.job, page.active, page.runs, cursor_of("history", page.next))
 
@@ -111,9 +113,9 @@ async def explain_job(
     ] = None,
 ) -> Explanation:
     """The verdict in a sentence, and the facts that it rests on."""
-    ground, row = await api.job(job)
+    snapshot, row = await api.job(job)
     when = None if time is None else Moment.of(time, "at")
-    return await explain(ground.store, row.name, when, ground.timeline)
+    return await explain(snapshot.store, row.name, when, snapshot.timeline)
 
 
 @reading("/upcoming", summary="List what is due in the next hours", tag=_TAG)
@@ -128,10 +130,10 @@ async def list_upcoming(
         int, QueryParameter(ge=1, le=_PARTS_MAX, description="In how many parts the time is divided, to count in each.")
     ] = 60,
     limit: Limit = 20,
-) -> Response[Upcoming]:
+) -> Response[UpcomingRuns]:
     """Those that are due first, one by one; the others in one sum. At most 31 days, and a million instants."""
     found = parse_duration(span, minimum=60 * SECOND)
-    api.house.heavy.bounds.check_window("for", found, instead="use `itinerary upcoming`")
+    api.server.heavy.bounds.check_window("for", found, instead="use `itinerary upcoming`")
     return await json_of(request, UpcomingWork(span=found, parts=parts, pattern=pattern, limit=limit))
 
 

@@ -10,50 +10,50 @@ from uuid import UUID
 import msgspec
 
 from itinerary.core.timeline.timeline import Timeline
-from itinerary.errors import NotThere
+from itinerary.errors import NotFoundError
 from itinerary.model.rows import JobRow
 from itinerary.model.text import shown
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.read.timeline_view import instead_of
-from itinerary.web.problems import Refused
-from itinerary.web.server_state import House
+from itinerary.web.problems import RequestRefused
+from itinerary.web.server_state import ServerState
 
-__all__ = ["Names", "cursor_of", "read_cursor"]
+__all__ = ["JobNames", "cursor_of", "read_cursor"]
 
 _CURSOR_MAX = 2_000
 _SUGGESTED_FROM_MAX = 2_000
 """With more names than this, the error suggests no similar name."""
 
 
-class Names:
+class JobNames:
     """The jobs by name, sorted once for each revision of the timeline."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, server: ServerState) -> None:
+        self._server = server
         self._revision = -1
         self._by_name: dict[str, JobRow] = {}
         self._sorted: list[str] = []
 
-    def job(self, ground: Ground, wanted: str) -> JobRow:
-        """Look up a job by name or id. Raises NotThere."""
-        self._read(ground.timeline)
+    def job(self, snapshot: StoreSnapshot, wanted: str) -> JobRow:
+        """Look up a job by name or id. Raises NotFoundError."""
+        self._read(snapshot.timeline)
         found = self._by_name.get(wanted)
         if found is None and (identity := _as_id(wanted)) is not None:
-            found = self._house.job_of_id(identity, ground.timeline)
+            found = self._server.job_of_id(identity, snapshot.timeline)
         if found is None:
             few = self._by_name if len(self._by_name) <= _SUGGESTED_FROM_MAX else {}
             hint = instead_of(wanted, few) if few else "see how it is spelt"
-            raise NotThere(f"there is no job {shown(wanted)} in the store; {hint}")
+            raise NotFoundError(f"there is no job {shown(wanted)} in the store; {hint}")
         return found
 
-    def find(self, ground: Ground, name: str) -> JobRow | None:
+    def find(self, snapshot: StoreSnapshot, name: str) -> JobRow | None:
         """Look up a job by name; None if it does not exist."""
-        self._read(ground.timeline)
+        self._read(snapshot.timeline)
         return self._by_name.get(name)
 
-    def after(self, ground: Ground, name: str | None) -> Iterator[JobRow]:
+    def after(self, snapshot: StoreSnapshot, name: str | None) -> Iterator[JobRow]:
         """Return the jobs after `name`, in the order of their names."""
-        self._read(ground.timeline)
+        self._read(snapshot.timeline)
         first = 0 if name is None else bisect_right(self._sorted, name)
         return (self._by_name[self._sorted[place]] for place in range(first, len(self._sorted)))
 
@@ -84,8 +84,8 @@ def read_cursor(page: str, cursor: str | None, kind: type[str] | type[int]) -> s
     return place
 
 
-def _no_cursor() -> Refused:
-    return Refused(400, "No cursor", "cursor: this is none of this address; take the `next` of the page before")
+def _no_cursor() -> RequestRefused:
+    return RequestRefused(400, "No cursor", "cursor: this is none of this address; take the `next` of the page before")
 
 
 def _as_id(text: str) -> UUID | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, cast
 from litestar import Response
 from litestar.params import PathParameter, QueryParameter
 
-from itinerary.audit import Audited
+from itinerary.audit import AuditResult
 from itinerary.model.retention import PruneCursor, Retention
 from itinerary.model.scopes import Scope
 from itinerary.operations.prune_entry import record_prune
@@ -16,14 +16,14 @@ from itinerary.read.nodes import nodes_seen
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.stores.store import EngineStore
 from itinerary.web.api.lookup import cursor_of, read_cursor
-from itinerary.web.api.request_bodies import Forgetting, Instant, microseconds
-from itinerary.web.api.responses import NodesTold, Pruned, StatisticsTold
+from itinerary.web.api.request_bodies import Instant, PruneBody, microseconds
+from itinerary.web.api.responses import NodesResponse, PruneResponse, StatisticsResponse
 from itinerary.web.api.routing import AnyRequest, Key, Limit, Sent, by_whom, changing, key_of, read_body, reading
 from itinerary.web.api.state import Api
 from itinerary.web.heavy.ask import json_of
 from itinerary.web.heavy.bounds import AUDITED
 from itinerary.web.heavy.works import AuditWork
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["CARE"]
 
@@ -38,11 +38,11 @@ async def list_nodes(
     api: Api,
     everyone: Annotated[bool, QueryParameter(name="all", description="Those that have left, too.")] = False,  # noqa: FBT002 - a parameter of the address
     limit: Limit = 50,
-) -> NodesTold:
+) -> NodesResponse:
     """Who is there, since when, what they hold, how their clocks have jumped."""
-    ground = await api.house.ground()
-    names = {number: row.name for number, row in ground.timeline.jobs.items()}
-    return NodesTold(tuple(await nodes_seen(ground.store, ground.now, names, limit=limit, gone=everyone)))
+    snapshot = await api.server.snapshot()
+    names = {number: row.name for number, row in snapshot.timeline.jobs.items()}
+    return NodesResponse(tuple(await nodes_seen(snapshot.store, snapshot.now, names, limit=limit, gone=everyone)))
 
 
 @reading("/nodes/{node:str}/statistics", summary="List what a node's loop did, newest first", tag=_TAG)
@@ -57,18 +57,18 @@ async def list_statistics(
     end: Annotated[Instant | None, QueryParameter(name="to", description="Before when; else up to now.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> StatisticsTold:
+) -> StatisticsResponse:
     """One row for each `loop_interval`: iterations, durations, active runs, index, inbox and messages."""
     before = read_cursor("statistics", cursor, int)
-    ground = await api.house.ground()
-    until = ground.now + SECOND if end is None else microseconds("to", end)
+    snapshot = await api.server.snapshot()
+    until = snapshot.now + SECOND if end is None else microseconds("to", end)
     since = until - _STATISTICS_FOR if start is None else microseconds("from", start)
     if until <= since:
-        raise Refused(400, "Bad request", "to: is not later than from")
+        raise RequestRefused(400, "Bad request", "to: is not later than from")
     if before is not None:  # without `from`, the window has moved since the previous page
         until = min(max(int(before), since + 1), until)
-    found = await statistics_seen(ground.store, node, since=since, until=until, limit=limit)
-    return StatisticsTold(found.node, found.number, found.rows, cursor_of("statistics", found.next))
+    found = await statistics_seen(snapshot.store, node, since=since, until=until, limit=limit)
+    return StatisticsResponse(found.node, found.number, found.rows, cursor_of("statistics", found.next))
 
 
 @reading("/audit", summary="Say whether everything that was due was decided, exactly once", tag=_TAG)
@@ -79,24 +79,26 @@ async def audit_window(
     end: Annotated[
         Instant | None, QueryParameter(name="to", description="Before when; else as far as everything is decided.")
     ] = None,
-) -> Response[Audited]:
+) -> Response[AuditResult]:
     """What is lost, doubled or wrong in a window of at most 31 days that is past."""
     first = microseconds("from", start)
-    ground = await api.house.ground()
-    last = max(ground.status.watermark, first) if end is None else microseconds("to", end)
+    snapshot = await api.server.snapshot()
+    last = max(snapshot.status.watermark, first) if end is None else microseconds("to", end)
     if end is not None and last <= first:
-        raise Refused(400, "Bad request", "to: is not later than from")
+        raise RequestRefused(400, "Bad request", "to: is not later than from")
     AUDITED.check_window("from", last - first, instead="use `itinerary audit`")
     return await json_of(request, AuditWork(start=first, end=None if end is None else last))
 
 
 @changing("/prune", summary="Remove old history", tag=_TAG, needs=Scope.ADMIN)
-async def prune_history(request: AnyRequest, api: Api, data: Sent[Forgetting | None] = None, key: Key = None) -> Pruned:
+async def prune_history(
+    request: AnyRequest, api: Api, data: Sent[PruneBody | None] = None, key: Key = None
+) -> PruneResponse:
     """What has not ended, what the watermark needs, and the last day before it always stay. Asked again, it removes
     what has become old meanwhile."""
-    body = read_body(Forgetting, data)
+    body = read_body(PruneBody, data)
     key_of(request, key, body)
-    settings = api.house.configuration.settings
+    settings = api.server.configuration.settings
     rules = Retention(
         keep_for=settings.keep_for if body.keep_for is None else parse_duration(body.keep_for, minimum=0),
         keep_failed_for=settings.keep_failed_for
@@ -104,7 +106,7 @@ async def prune_history(request: AnyRequest, api: Api, data: Sent[Forgetting | N
         else parse_duration(body.keep_failed_for, minimum=0),
         keep_max=settings.keep_max if body.keep_max is None else body.keep_max,
     )
-    store = cast("EngineStore", await api.house.store())
+    store = cast("EngineStore", await api.server.store())
     async with api.pruning():
         if not body.dry_run:
             await record_prune(store, rules, by=by_whom(request))
@@ -115,7 +117,7 @@ async def prune_history(request: AnyRequest, api: Api, data: Sent[Forgetting | N
 CARE: Final = (list_nodes, list_statistics, audit_window, prune_history)
 
 
-async def _round(step: Any, rules: Retention, *, is_dry: bool) -> Pruned:
+async def _round(step: Any, rules: Retention, *, is_dry: bool) -> PruneResponse:
     """Run one whole prune round: occurrences by time and by job, then nodes and their statistics."""
     occurrences = statistics = 0
     cursor: PruneCursor | None = PruneCursor()
@@ -126,4 +128,4 @@ async def _round(step: Any, rules: Retention, *, is_dry: bool) -> Pruned:
         else:
             occurrences += done.removed
         cursor = done.next
-    return Pruned(occurrences=occurrences, statistics=statistics, is_dry=is_dry)
+    return PruneResponse(occurrences=occurrences, statistics=statistics, is_dry=is_dry)

@@ -12,8 +12,8 @@ from litestar import Response
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
-from itinerary.errors import NotThere
-from itinerary.model.queries import Events, EventsAt, Partitions, Streams
+from itinerary.errors import NotFoundError
+from itinerary.model.queries import EventsAtQuery, EventsQuery, PartitionsQuery, StreamsQuery
 from itinerary.model.text import check_name, shown
 from itinerary.ports import Store
 from itinerary.records.append import appended
@@ -22,8 +22,8 @@ from itinerary.records.declaration import ONE_PARTITION
 from itinerary.records.event_types import produced
 from itinerary.records.inspect import desks
 from itinerary.web.api.lookup import cursor_of, read_cursor
-from itinerary.web.api.request_bodies import Append
-from itinerary.web.api.responses import DesksTold, EventAppended, EventsPage, PartitionsTold
+from itinerary.web.api.request_bodies import AppendBody
+from itinerary.web.api.responses import AppendResponse, EventsResponse, PartitionsResponse, RecordSchedulersResponse
 from itinerary.web.api.routing import (
     EVENTS_TYPE,
     AnyRequest,
@@ -41,7 +41,7 @@ from itinerary.web.api.sse import STILL_THERE, while_admitted
 from itinerary.web.api.state import Api
 from itinerary.web.heavy.ask import json_of
 from itinerary.web.heavy.works import PartitionsWork
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["RECORDS"]
 
@@ -58,17 +58,19 @@ Partition = Annotated[str | None, QueryParameter(max_length=255, description="On
 
 
 @reading("/records", summary="List the desks that have a log", tag=_TAG)
-async def list_desks(api: Api) -> DesksTold:
+async def list_desks(api: Api) -> RecordSchedulersResponse:
     """How long their logs are, and how many partitions somebody holds."""
-    return DesksTold(tuple(await desks(await api.house.store())))
+    return RecordSchedulersResponse(tuple(await desks(await api.server.store())))
 
 
 @reading("/records/{desk:str}", summary="Look at the partitions of a desk", tag=_TAG)
-async def show_desk(request: AnyRequest, api: Api, desk: DeskName) -> Response[PartitionsTold]:
+async def show_desk(request: AnyRequest, api: Api, desk: DeskName) -> Response[PartitionsResponse]:
     """What is new, queued and waiting in each, as its log says; who holds it. A long log takes a while to read."""
-    store = await api.house.store()
+    store = await api.server.store()
     if await _length(store, desk) > _FOLDED_MAX:
-        raise Refused(400, "Too much", f"the log has more than {_FOLDED_MAX} events; ask `itinerary records show`")
+        raise RequestRefused(
+            400, "Too much", f"the log has more than {_FOLDED_MAX} events; ask `itinerary records show`"
+        )
     return await json_of(request, PartitionsWork(desk=desk))
 
 
@@ -80,33 +82,33 @@ async def list_events(
     partition: Partition = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> EventsPage:
+) -> EventsResponse:
     """The log, page by page. `next` is there while there may be more."""
     place = read_cursor("events", cursor, int)
-    store = await api.house.store()
+    store = await api.server.store()
     await _length(store, desk)
-    rows = await store.read(Events(desk, after if place is None else int(place), partition, limit))
+    rows = await store.read(EventsQuery(desk, after if place is None else int(place), partition, limit))
     following = rows[-1].sequence if len(rows) == limit else None
-    return EventsPage(desk, tuple(event_of(row) for row in rows), cursor_of("events", following))
+    return EventsResponse(desk, tuple(event_of(row) for row in rows), cursor_of("events", following))
 
 
 @changing("/records/{desk:str}/events", summary="Append an event to a desk's log", tag=_TAG)
 async def append_event(
-    request: AnyRequest, api: Api, desk: DeskName, data: Sent[Append], key: Key = None
-) -> EventAppended:
+    request: AnyRequest, api: Api, desk: DeskName, data: Sent[AppendBody], key: Key = None
+) -> AppendResponse:
     """`RecordCreated`, `CallbackScheduled`, `VerificationScheduled` or `RecordCompleted`. The key is the event's own,
     the same whether it is sent by HTTP, by Python or on the command line."""
-    data = read_body(Append, data, is_required=True)
+    data = read_body(AppendBody, data, is_required=True)
     check_name("desk", desk)
     text = uuid4().hex if key is None else key
     event = produced(data.kind, data.record, data.fields, text, by_whom(request))
-    store = await api.house.store()
+    store = await api.server.store()
     home = await _only_partition(store, desk) if data.partition is None else check_name("partition", data.partition)
     number = await appended(store, desk, event, home)
-    there = (await store.read(EventsAt(desk, (number,)))).get(number)
+    there = (await store.read(EventsAtQuery(desk, (number,)))).get(number)
     if there is not None and (there.kind, there.record, there.data) != (event.kind, event.record, event.data):
-        raise Refused(422, "Key used", f"the key {shown(text)} was used for another event, number {number}")
-    return EventAppended(desk=desk, sequence=number, kind=data.kind, record=data.record, key=text)
+        raise RequestRefused(422, "Key used", f"the key {shown(text)} was used for another event, number {number}")
+    return AppendResponse(desk=desk, sequence=number, kind=data.kind, record=data.record, key=text)
 
 
 @streaming("/records/{desk:str}/follow", summary="Follow a desk's log", tag=_TAG)
@@ -121,7 +123,7 @@ async def follow_events(
     ] = None,
 ) -> Stream:
     """Events as server-sent events, each with its number as id, as they come."""
-    store = await api.house.store()
+    store = await api.server.store()
     await _length(store, desk)
     if last is not None and last.isascii() and last.isdigit() and len(last) < 19:
         after = int(last)
@@ -135,8 +137,8 @@ async def _followed(api: Api, desk: DeskName, after: int, partition: str | None)
     yield STILL_THERE
     silent = 0
     while True:
-        store = await api.house.store()
-        rows = await store.read(Events(desk, after, partition, _FOLLOWED_AT_ONCE))
+        store = await api.server.store()
+        rows = await store.read(EventsQuery(desk, after, partition, _FOLLOWED_AT_ONCE))
         for row in rows:
             told = msgspec.json.encode(event_of(row))
             yield b"id: %d\nevent: record\ndata: %b\n\n" % (row.sequence, told)
@@ -150,13 +152,13 @@ async def _followed(api: Api, desk: DeskName, after: int, partition: str | None)
 
 
 async def _length(store: Store, desk: str) -> int:
-    """Return the number of the last event. Raises NotThere."""
-    found = [row for row in await store.read(Streams(desk)) if row.stream == desk]
+    """Return the number of the last event. Raises NotFoundError."""
+    found = [row for row in await store.read(StreamsQuery(desk)) if row.stream == desk]
     if not found:
-        raise NotThere(f"no desk {shown(desk)} has a log in this store")
+        raise NotFoundError(f"no desk {shown(desk)} has a log in this store")
     return found[0].last
 
 
 async def _only_partition(store: Store, desk: str) -> str | None:
-    names = {row.partition for row in await store.read(Partitions(desk))}
+    names = {row.partition for row in await store.read(PartitionsQuery(desk))}
     return ONE_PARTITION if names == {ONE_PARTITION} else None

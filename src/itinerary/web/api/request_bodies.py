@@ -8,27 +8,27 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from itinerary.core.recovery.backfill import Which
-from itinerary.core.recovery.pause import Backlog
+from itinerary.core.recovery.backfill import InstantChoice
+from itinerary.core.recovery.pause import HeldBacklog
 from itinerary.model.policies import UpdatePolicy
 from itinerary.schedules.instants import LATEST, MICROSECONDS, microseconds_of
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = [
-    "Append",
-    "Application",
-    "BackfillRange",
-    "Forgetting",
+    "AppendBody",
+    "ApplyBody",
+    "BackfillBody",
     "Instant",
-    "Jobs",
-    "Pause",
-    "Replay",
-    "Rollback",
-    "Simulation",
-    "Skip",
-    "Trigger",
-    "Update",
-    "Why",
+    "JobsBody",
+    "PauseBody",
+    "PruneBody",
+    "ReasonBody",
+    "ReplayBody",
+    "RollbackBody",
+    "SimulateBody",
+    "SkipBody",
+    "TriggerBody",
+    "UpdateBody",
     "microseconds",
 ]
 
@@ -43,34 +43,34 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The base of all bodies."""
 
 
-class Why(Body, frozen=True):
+class ReasonBody(Body, frozen=True):
     """The reason of a change. The change log keeps it with the caller and the time."""
 
     reason: Reason | None = None
 
 
-class Pause(Body, frozen=True):
+class PauseBody(Body, frozen=True):
     """A pause of a job: its instants are skipped until `until`, or until the job is resumed."""
 
     reason: Reason | None = None
     until: Instant | None = None
 
 
-class Resume(Body, frozen=True):
+class ResumeBody(Body, frozen=True):
     """The end of a pause, and the fate of the occurrences that it held."""
 
     reason: Reason | None = None
-    backlog: Backlog = Backlog.RUN
+    backlog: HeldBacklog = HeldBacklog.RUN
 
 
-class Skip(Body, frozen=True):
+class SkipBody(Body, frozen=True):
     """An upcoming instant to skip."""
 
     instant: Instant
     reason: Reason | None = None
 
 
-class Trigger(Body, frozen=True):
+class TriggerBody(Body, frozen=True):
     """A run of a job now."""
 
     reason: Reason | None = None
@@ -78,7 +78,7 @@ class Trigger(Body, frozen=True):
     """Overrides for this run only, as in a job file."""
 
 
-class Adjust(Body, frozen=True):
+class AdjustBody(Body, frozen=True):
     """Overrides for an occurrence that has not started."""
 
     options: dict[str, Any]
@@ -86,7 +86,7 @@ class Adjust(Body, frozen=True):
     reason: Reason | None = None
 
 
-class Replay(Body, frozen=True):
+class ReplayBody(Body, frozen=True):
     """A replay of an occurrence."""
 
     reason: Reason | None = None
@@ -95,19 +95,19 @@ class Replay(Body, frozen=True):
     version: VersionChoice = "original"
 
 
-class BackfillRange(Body, frozen=True):
+class BackfillBody(Body, frozen=True):
     """A backfill of the instants in `[from, to)`."""
 
     start: Instant = msgspec.field(name="from")
     end: Instant = msgspec.field(name="to")
-    which: Which = Which.MISSING
+    which: InstantChoice = InstantChoice.MISSING
     max_active: Annotated[int, Meta(ge=1, le=1_000)] = 1
     version: VersionChoice = "original"
     reason: Reason | None = None
     dry_run: bool = False
 
 
-class Update(Body, frozen=True):
+class UpdateBody(Body, frozen=True):
     """The next version of a job. Fields that are not named stay unchanged."""
 
     schedule: str | dict[str, Any] | None = None
@@ -124,7 +124,7 @@ class Update(Body, frozen=True):
     """Report the changes without making them."""
 
 
-class Rollback(Body, frozen=True):
+class RollbackBody(Body, frozen=True):
     """A new version with the definition of an old one."""
 
     to_version: Annotated[int, Meta(ge=1)]
@@ -136,7 +136,7 @@ class Rollback(Body, frozen=True):
     dry_run: bool = False
 
 
-class Jobs(Body, frozen=True):
+class JobsBody(Body, frozen=True):
     """Jobs as in a job file: its text, or the tables `jobs` and `calendars` as JSON."""
 
     file: str | None = None
@@ -144,7 +144,7 @@ class Jobs(Body, frozen=True):
     calendars: dict[str, Any] | None = None
 
 
-class Application(Jobs, frozen=True):
+class ApplyBody(JobsBody, frozen=True):
     """Jobs, and how to apply them to the store."""
 
     policy: UpdatePolicy | None = None
@@ -154,26 +154,26 @@ class Application(Jobs, frozen=True):
     reason: Reason | None = None
 
 
-class Simulation(Jobs, frozen=True):
+class SimulateBody(JobsBody, frozen=True):
     """A simulation of the jobs in the request, or of those in the store."""
 
     pattern: Text | None = None
     """A pattern for names of the store's jobs; default: all jobs."""
     start: Instant | None = msgspec.field(name="from", default=None)
     lasting: Duration = msgspec.field(name="for", default="24h")
-    outages: Annotated[list[OutageSaid], Meta(max_length=20)] = []
+    outages: Annotated[list[OutageBody], Meta(max_length=20)] = []
     takes: dict[Text, Duration] = {}
     """Durations of jobs; default: the measured durations, or one second."""
 
 
-class OutageSaid(Body, frozen=True):
+class OutageBody(Body, frozen=True):
     """A time without any node."""
 
     start: Instant = msgspec.field(name="from")
     end: Instant = msgspec.field(name="to")
 
 
-class Append(Body, frozen=True):
+class AppendBody(Body, frozen=True):
     """An event from a producer."""
 
     kind: Text
@@ -184,7 +184,7 @@ class Append(Body, frozen=True):
     """The fields of the kind: `data`, `target_time`, `check_time`, `verification`, `final_status`."""
 
 
-class Forgetting(Body, frozen=True):
+class PruneBody(Body, frozen=True):
     """The retention of a prune; missing values are those of the settings."""
 
     keep_for: Duration | None = None
@@ -197,5 +197,5 @@ def microseconds(key: str, instant: datetime) -> int:
     """Convert an instant of a request. Raises Refused for unsupported years."""
     found = microseconds_of(instant)
     if not 0 <= found < LATEST * MICROSECONDS:
-        raise Refused(400, "Bad request", f"{key}: {instant.isoformat()} lies outside of the years 1970 to 2199")
+        raise RequestRefused(400, "Bad request", f"{key}: {instant.isoformat()} lies outside of the years 1970 to 2199")
     return found

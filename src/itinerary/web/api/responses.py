@@ -13,33 +13,33 @@ from itinerary.model.ids import job_id
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import EntryKind, EntryRow, JobRow
 from itinerary.model.states import OccurrenceState
-from itinerary.operations.apply import Application
+from itinerary.operations.apply import ApplyResult
 from itinerary.read.job_detail import JobDetail
-from itinerary.read.jobs import JobSeen
+from itinerary.read.jobs import JobView
 from itinerary.read.loop_statistics import LoopSeen
 from itinerary.read.nodes import NodeSeen
-from itinerary.read.run_lookup import Run
-from itinerary.read.runs import RunSeen
+from itinerary.read.run_lookup import RunReference
+from itinerary.read.runs import RunView
 from itinerary.read.snapshot import at
 from itinerary.records.batches import Event
 from itinerary.records.inspect import DeskSeen, PartitionSeen
 
 __all__ = [
-    "AppliedTold",
-    "BackfillTold",
-    "Cancelled",
-    "Changed",
-    "DesksTold",
-    "EventAppended",
-    "EventsPage",
-    "Health",
-    "JobTold",
-    "JobWhole",
+    "AppendResponse",
+    "ApplyResponse",
+    "BackfillResponse",
+    "CancelResponse",
+    "ChangeResponse",
+    "EventsResponse",
+    "JobResponse",
+    "JobSummaryResponse",
     "JobsPage",
-    "NodesTold",
-    "PartitionsTold",
-    "Pruned",
-    "RunAsked",
+    "NodesResponse",
+    "PartitionsResponse",
+    "ProbeResponse",
+    "PruneResponse",
+    "RecordSchedulersResponse",
+    "RunRequestResponse",
     "RunsPage",
     "changed",
     "run_asked",
@@ -49,14 +49,14 @@ __all__ = [
 _OTHERS_MAX: Final = 1_000
 
 
-class JobTold(JobSeen, frozen=True, kw_only=True):
+class JobSummaryResponse(JobView, frozen=True, kw_only=True):
     """A job in a list."""
 
     id: UUID
     """The id that addresses the job, whatever characters its name has."""
 
     @classmethod
-    def of(cls, seen: JobSeen) -> JobTold:
+    def of(cls, seen: JobView) -> JobSummaryResponse:
         """Return the response for a job."""
         return cls(id=job_id(seen.job), **_fields(seen))
 
@@ -64,17 +64,17 @@ class JobTold(JobSeen, frozen=True, kw_only=True):
 class JobsPage(msgspec.Struct, frozen=True):
     """Jobs in the order of their names. A page may be short; more jobs follow while `next` is set."""
 
-    jobs: tuple[JobTold, ...]
+    jobs: tuple[JobSummaryResponse, ...]
     next: str | None
 
 
-class JobWhole(JobDetail, frozen=True, kw_only=True):
+class JobResponse(JobDetail, frozen=True, kw_only=True):
     """A job with all details."""
 
     id: UUID
 
     @classmethod
-    def of(cls, detail: JobDetail) -> JobWhole:
+    def of(cls, detail: JobDetail) -> JobResponse:
         """Return the response for a job."""
         return cls(id=job_id(detail.seen.job), **_fields(detail))
 
@@ -83,13 +83,13 @@ class RunsPage(msgspec.Struct, frozen=True):
     """Occurrences of a job, latest end first."""
 
     job: str
-    active: tuple[RunSeen, ...]
+    active: tuple[RunView, ...]
     """Unfinished occurrences; on the first page only."""
-    runs: tuple[RunSeen, ...]
+    runs: tuple[RunView, ...]
     next: str | None
 
 
-class Changed(msgspec.Struct, frozen=True, kw_only=True):
+class ChangeResponse(msgspec.Struct, frozen=True, kw_only=True):
     """An entry on a job's timeline."""
 
     job: str
@@ -112,7 +112,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """For the end of a pause: the number of held occurrences that were skipped."""
 
 
-class RunAsked(msgspec.Struct, frozen=True, kw_only=True):
+class RunRequestResponse(msgspec.Struct, frozen=True, kw_only=True):
     """An occurrence that a caller requested."""
 
     job: str
@@ -122,7 +122,7 @@ class RunAsked(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
 
 
-class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+class CancelResponse(msgspec.Struct, frozen=True, kw_only=True):
     """An occurrence whose cancellation was requested."""
 
     number: int
@@ -131,7 +131,7 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     """The first caller who requested the cancellation, and the reason."""
 
 
-class AdjustedTold(msgspec.Struct, frozen=True, kw_only=True):
+class AdjustResponse(msgspec.Struct, frozen=True, kw_only=True):
     """An occurrence that was adjusted before it started."""
 
     number: int
@@ -140,7 +140,7 @@ class AdjustedTold(msgspec.Struct, frozen=True, kw_only=True):
     """The overrides of this run, by key."""
 
 
-class BackfillTold(msgspec.Struct, frozen=True, kw_only=True):
+class BackfillResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a backfill."""
 
     job: str
@@ -164,7 +164,7 @@ class BackfillTold(msgspec.Struct, frozen=True, kw_only=True):
     """The error that stopped the backfill on this node, if any."""
 
 
-class AppliedTold(Application, frozen=True, kw_only=True):
+class ApplyResponse(ApplyResult, frozen=True, kw_only=True):
     """The result of an apply or a plan."""
 
     is_change: bool
@@ -172,20 +172,20 @@ class AppliedTold(Application, frozen=True, kw_only=True):
     """The number of further jobs of the store that are not listed; at most a thousand are."""
 
     @classmethod
-    def of(cls, done: Application) -> AppliedTold:
+    def of(cls, done: ApplyResult) -> ApplyResponse:
         """Return the response, with a limited list of other jobs."""
         kept = replace(done, others=done.others[:_OTHERS_MAX])
         more = len(done.others) - len(kept.others)
         return cls(**_fields(kept), is_change=done.is_change, more_others=more)
 
 
-class NodesTold(msgspec.Struct, frozen=True):
+class NodesResponse(msgspec.Struct, frozen=True):
     """Nodes, latest join first."""
 
     nodes: tuple[NodeSeen, ...]
 
 
-class StatisticsTold(msgspec.Struct, frozen=True):
+class StatisticsResponse(msgspec.Struct, frozen=True):
     """A page of a node's loop statistics, newest first."""
 
     node: str
@@ -196,20 +196,20 @@ class StatisticsTold(msgspec.Struct, frozen=True):
     """The cursor of the next page, with older rows; null on the last page."""
 
 
-class DesksTold(msgspec.Struct, frozen=True):
+class RecordSchedulersResponse(msgspec.Struct, frozen=True):
     """Record schedulers that have a log."""
 
     desks: tuple[DeskSeen, ...]
 
 
-class PartitionsTold(msgspec.Struct, frozen=True):
+class PartitionsResponse(msgspec.Struct, frozen=True):
     """The partitions of a record scheduler."""
 
     desk: str
     partitions: tuple[PartitionSeen, ...]
 
 
-class EventsPage(msgspec.Struct, frozen=True):
+class EventsResponse(msgspec.Struct, frozen=True):
     """Events of a record scheduler in the order of their numbers."""
 
     desk: str
@@ -217,7 +217,7 @@ class EventsPage(msgspec.Struct, frozen=True):
     next: str | None
 
 
-class EventAppended(msgspec.Struct, frozen=True, kw_only=True):
+class AppendResponse(msgspec.Struct, frozen=True, kw_only=True):
     """An event that was appended to a log."""
 
     desk: str
@@ -227,7 +227,7 @@ class EventAppended(msgspec.Struct, frozen=True, kw_only=True):
     key: str
 
 
-class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+class PruneResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a prune round."""
 
     occurrences: int
@@ -236,19 +236,19 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     is_dry: bool
 
 
-class Health(msgspec.Struct, frozen=True):
+class ProbeResponse(msgspec.Struct, frozen=True):
     """The response of a probe."""
 
     status: str
     why: str
 
 
-def changed(job: JobRow, entry: EntryRow) -> Changed:
+def changed(job: JobRow, entry: EntryRow) -> ChangeResponse:
     """Return the response for a new timeline entry."""
     until = None
     if entry.kind is EntryKind.PAUSE and entry.body is not None:
         until = at(msgspec.json.decode(entry.body)["until"])
-    return Changed(
+    return ChangeResponse(
         job=job.name,
         kind=entry.kind,
         version=entry.version,
@@ -262,9 +262,9 @@ def changed(job: JobRow, entry: EntryRow) -> Changed:
     )
 
 
-def run_asked(run: Run) -> RunAsked:
+def run_asked(run: RunReference) -> RunRequestResponse:
     """Return the response for a requested occurrence."""
-    return RunAsked(job=run.job, id=run.id, number=run.ref, run=run.run_id, kind=run.key.kind)
+    return RunRequestResponse(job=run.job, id=run.id, number=run.ref, run=run.run_id, kind=run.key.kind)
 
 
 def _fields(seen: msgspec.Struct) -> dict[str, Any]:

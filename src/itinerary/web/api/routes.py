@@ -25,7 +25,7 @@ from itinerary.web.api.records import RECORDS
 from itinerary.web.api.routing import known_things_only, said_wrong, unreadable
 from itinerary.web.api.runs import RUNS
 from itinerary.web.api.simulate import FORECASTS
-from itinerary.web.api.state import Service
+from itinerary.web.api.state import ApiState
 
 __all__ = ["PREFIX", "api_document", "api_routes"]
 
@@ -39,7 +39,7 @@ async def openapi() -> Response[bytes]:
     return Response(await asyncio.to_thread(_document_sent), media_type="application/json")
 
 
-def api_routes(service: Service | None) -> list[ControllerRouterHandler]:
+def api_routes(service: ApiState | None) -> list[ControllerRouterHandler]:
     """Return the routes of the API and the probes. With `service` None they serve only to generate the document."""
     shared = {"api": Provide(lambda: service, sync_to_thread=False)}
     api = Router(

@@ -26,7 +26,7 @@ from itinerary.model.scopes import Scope
 from itinerary.model.text import NAME_MAX
 from itinerary.operations.idempotency import RequestKey
 from itinerary.web.litestar_guard import caller_of
-from itinerary.web.problems import PROBLEM_TYPE, Problem, Refused
+from itinerary.web.problems import PROBLEM_TYPE, ProblemDocument, RequestRefused
 
 __all__ = [
     "EVENTS_TYPE",
@@ -147,7 +147,9 @@ def _called(handler: HTTPRouteHandler, _: Any, __: Any) -> str:
 def _refusals(path: str, more: tuple[int, ...]) -> dict[int, ResponseSpec]:
     found = {*_ALWAYS, *more, *((404,) if "{" in path else ())}
     return {
-        status: ResponseSpec(Problem, description=_SAYS[status], media_type=PROBLEM_TYPE, generate_examples=False)
+        status: ResponseSpec(
+            ProblemDocument, description=_SAYS[status], media_type=PROBLEM_TYPE, generate_examples=False
+        )
         for status in sorted(found)
     }
 
@@ -161,13 +163,15 @@ async def known_things_only(connection: ASGIConnection[Any, Any, Any, Any], hand
     for name in connection.query_params:
         if name not in known:
             told = ", ".join(sorted(known)) or "none"
-            raise Refused(400, "Unknown parameter", f"{name[:60]!r} is no parameter of this address; there are: {told}")
+            raise RequestRefused(
+                400, "Unknown parameter", f"{name[:60]!r} is no parameter of this address; there are: {told}"
+            )
     if connection.scope.get("method") != "POST":
         return
     media = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
     has_body = connection.headers.get("content-length", "0") != "0" or "transfer-encoding" in connection.headers
     if has_body and media != _JSON:
-        raise Refused(415, "Not JSON", f"a body is JSON here; send it with Content-Type: {_JSON}")
+        raise RequestRefused(415, "Not JSON", f"a body is JSON here; send it with Content-Type: {_JSON}")
 
 
 @cache
@@ -196,13 +200,13 @@ def said_wrong(request: AnyRequest, error: ValidationException) -> Response[byte
         if isinstance(one, dict)
     ]
     detail = "; ".join(told) or error.detail
-    problem = Refused(400, HTTPStatus.BAD_REQUEST.phrase, detail).problem(request.scope["path"])
+    problem = RequestRefused(400, HTTPStatus.BAD_REQUEST.phrase, detail).problem(request.scope["path"])
     return Response(msgspec.json.encode(problem), status_code=400, media_type=PROBLEM_TYPE)
 
 
 def unreadable(request: AnyRequest, _: Exception) -> Response[bytes]:
     """Return the response for a body that is not UTF-8, or is nested too deep."""
-    problem = Refused(400, "Bad request", "the body is no JSON: it is not UTF-8, or nested too deep")
+    problem = RequestRefused(400, "Bad request", "the body is no JSON: it is not UTF-8, or nested too deep")
     return Response(
         msgspec.json.encode(problem.problem(request.scope["path"])), status_code=400, media_type=PROBLEM_TYPE
     )
@@ -220,11 +224,11 @@ def read_body(kind: type[B], sent: object, *, is_required: bool = False) -> B:
         Refused: The body is invalid or missing.
     """
     if sent is None and is_required:
-        raise Refused(400, "Bad request", "this needs a body: a JSON object")
+        raise RequestRefused(400, "Bad request", "this needs a body: a JSON object")
     try:
         return msgspec.convert({} if sent is None else sent, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise Refused(400, "Bad request", str(error)) from error
+        raise RequestRefused(400, "Bad request", str(error)) from error
 
 
 def by_whom(request: AnyRequest) -> str:

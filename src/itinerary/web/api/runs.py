@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from itinerary.errors import NodeError, NotThere
-from itinerary.model.queries import ByRef
+from itinerary.errors import NodeError, NotFoundError
+from itinerary.model.queries import ByRefQuery
 from itinerary.model.rows import Ref
 from itinerary.read.runs import RunDetail, run_detail
-from itinerary.web.api.request_bodies import Adjust, Replay, Trigger, Why
-from itinerary.web.api.responses import AdjustedTold, Cancelled, RunAsked, run_asked
+from itinerary.web.api.request_bodies import AdjustBody, ReasonBody, ReplayBody, TriggerBody
+from itinerary.web.api.responses import AdjustResponse, CancelResponse, RunRequestResponse, run_asked
 from itinerary.web.api.routing import AnyRequest, JobName, Key, RunName, Sent, changing, key_of, read_body, reading
 from itinerary.web.api.state import Api
 from itinerary.web.heavy.ask import named_by_number
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["RUNS"]
 
@@ -26,17 +26,17 @@ async def show_run(request: AnyRequest, api: Api, run: RunName) -> RunDetail:
     addressed by its number, its run id (`etl:1767225600`), or its id, which is found for as long as history keeps it.
     """
     run = await named_by_number(request, run)
-    ground = await api.house.ground()
-    return await run_detail(ground, await api.house.finder.find(ground.store, await api.house.view(), run))
+    snapshot = await api.server.snapshot()
+    return await run_detail(snapshot, await api.server.lookup.find(snapshot.store, await api.server.view(), run))
 
 
 @changing("/jobs/{job:str}/trigger", summary="Have a job run now", tag=_TAG)
 async def trigger_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[Trigger | None] = None, key: Key = None
-) -> RunAsked:
+    request: AnyRequest, api: Api, job: JobName, data: Sent[TriggerBody | None] = None, key: Key = None
+) -> RunRequestResponse:
     """Any node may start it. It waits for its turn while another run of the job is in progress, unless `options` has an
     `overlap`."""
-    body = read_body(Trigger, data)
+    body = read_body(TriggerBody, data)
     operator, row = await api.operate(request, job)
     asked = key_of(request, key, body)
     run = await operator.requests.trigger(
@@ -47,43 +47,45 @@ async def trigger_job(
 
 @changing("/runs/{run:str}/cancel", summary="Ask an occurrence to end", tag=_TAG)
 async def cancel_run(
-    request: AnyRequest, api: Api, run: RunName, data: Sent[Why | None] = None, key: Key = None
-) -> Cancelled:
+    request: AnyRequest, api: Api, run: RunName, data: Sent[ReasonBody | None] = None, key: Key = None
+) -> CancelResponse:
     """What has not started is cancelled at once, what runs within `kill_grace`. Asked twice, the first one counts."""
-    body = read_body(Why, data)
+    body = read_body(ReasonBody, data)
     key_of(request, key, body)  # rejects an invalid key; cancelling twice is cancelling once in any case
     run = await named_by_number(request, run)
     operator = await api.operator(request)
-    found = await api.house.finder.find(operator.view.store, operator.view, run)
+    found = await api.server.lookup.find(operator.view.store, operator.view, run)
     before = await _cancelled_by(api, found.ref)
     if before is None and not await operator.requests.cancel(found, body.reason):
-        raise Refused(409, "Ended already", f"{found} has ended already")
+        raise RequestRefused(409, "Ended already", f"{found} has ended already")
     said = before or await _cancelled_by(api, found.ref)
-    return Cancelled(number=found.ref, run=found.run_id, cancelled_by=said or operator.by)
+    return CancelResponse(number=found.ref, run=found.run_id, cancelled_by=said or operator.by)
 
 
 @changing("/runs/{run:str}/adjust", summary="Set values on an occurrence that has not started", tag=_TAG)
-async def adjust_run(request: AnyRequest, api: Api, run: RunName, data: Sent[Adjust], key: Key = None) -> AdjustedTold:
+async def adjust_run(
+    request: AnyRequest, api: Api, run: RunName, data: Sent[AdjustBody], key: Key = None
+) -> AdjustResponse:
     """What is not named stays as it is. Who, when and why are kept. Asked twice, it is one adjustment."""
-    body = read_body(Adjust, data, is_required=True)
+    body = read_body(AdjustBody, data, is_required=True)
     key_of(request, key, body)  # rejects an invalid key; setting the same values twice is setting them once in any case
     run = await named_by_number(request, run)
     operator = await api.operator(request)
     try:
         done = await operator.requests.adjust(run, body.options, body.reason)
-    except NotThere:
+    except NotFoundError:
         raise
     except NodeError as error:
-        raise Refused(409, "Started already", str(error)) from error
-    return AdjustedTold(number=done.run.ref, run=done.run.run_id, values=dict(done.values))
+        raise RequestRefused(409, "Started already", str(error)) from error
+    return AdjustResponse(number=done.run.ref, run=done.run.run_id, values=dict(done.values))
 
 
 @changing("/runs/{run:str}/replay", summary="Run an occurrence again, or some tasks of it", tag=_TAG)
 async def replay_run(
-    request: AnyRequest, api: Api, run: RunName, data: Sent[Replay | None] = None, key: Key = None
-) -> RunAsked:
+    request: AnyRequest, api: Api, run: RunName, data: Sent[ReplayBody | None] = None, key: Key = None
+) -> RunRequestResponse:
     """A new occurrence, linked to the old one. It waits for its turn while another run of the job is in progress."""
-    body = read_body(Replay, data)
+    body = read_body(ReplayBody, data)
     run = await named_by_number(request, run)
     operator = await api.operator(request)
     asked = key_of(request, key, body)
@@ -97,6 +99,6 @@ RUNS: Final = (show_run, trigger_job, cancel_run, adjust_run, replay_run)
 
 
 async def _cancelled_by(api: Api, ref: Ref) -> str | None:
-    store = await api.house.store()
-    row = (await store.read(ByRef((ref,)))).get(ref)
+    store = await api.server.store()
+    row = (await store.read(ByRefQuery((ref,)))).get(ref)
     return None if row is None else row.cancelled_by

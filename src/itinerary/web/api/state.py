@@ -14,34 +14,34 @@ from itinerary.model.rows import JobRow
 from itinerary.observe.probes import Probes
 from itinerary.operations.job_updates import Updates
 from itinerary.operations.operator import Operator
-from itinerary.read.snapshot import Ground
-from itinerary.web.api.backfills import Backfills
+from itinerary.read.snapshot import StoreSnapshot
+from itinerary.web.api.backfills import BackfillRegistry
 from itinerary.web.api.feed import Feed
-from itinerary.web.api.lookup import Names
+from itinerary.web.api.lookup import JobNames
 from itinerary.web.api.routing import AnyRequest
 from itinerary.web.litestar_guard import caller_of
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 from itinerary.web.request_policy import check_definition
-from itinerary.web.server_state import House
+from itinerary.web.server_state import ServerState
 
-__all__ = ["Api", "Service"]
+__all__ = ["Api", "ApiState"]
 
 _PULSE_INTERVAL: Final = 1.0
 
 
-class Service:
+class ApiState:
     """The shared state of the API routes. Starts background tasks: call `close` at the end."""
 
-    def __init__(self, house: House, log: Any) -> None:
-        self.house, self.log = house, log
-        self.names = Names(house)
-        self.backfills = Backfills(log)
-        self.feed = Feed(house)
+    def __init__(self, server: ServerState, log: Any) -> None:
+        self.server, self.log = server, log
+        self.names = JobNames(server)
+        self.backfills = BackfillRegistry(log)
+        self.feed = Feed(server)
         self.probes = Probes(
-            house.watched,
-            house.node.tally(),
+            server.watched,
+            server.node.tally(),
             self._read,
-            heartbeat_interval=house.configuration.settings.node_heartbeat_interval,
+            heartbeat_interval=server.configuration.settings.node_heartbeat_interval,
             time=asyncio.get_running_loop().time,
         )
         self._pruning = asyncio.Lock()
@@ -55,38 +55,38 @@ class Service:
         await self.feed.close()
         await self.probes.close()
 
-    async def job(self, wanted: str) -> tuple[Ground, JobRow]:
-        """Return a snapshot and the job with a name or an id in it. Raises NotThere."""
-        ground = await self.house.ground()
-        return ground, self.names.job(ground, wanted)
+    async def job(self, wanted: str) -> tuple[StoreSnapshot, JobRow]:
+        """Return a snapshot and the job with a name or an id in it. Raises NotFoundError."""
+        snapshot = await self.server.snapshot()
+        return snapshot, self.names.job(snapshot, wanted)
 
     async def operator(self, request: AnyRequest) -> Operator:
         """Return an operator that acts in the name of the caller."""
-        return await self.house.operator(caller_of(request))
+        return await self.server.operator(caller_of(request))
 
     async def operate(self, request: AnyRequest, wanted: str) -> tuple[Operator, JobRow]:
-        """Return an operator in the name of the caller, and the current row of a job. Raises NotThere."""
+        """Return an operator in the name of the caller, and the current row of a job. Raises NotFoundError."""
         operator = await self.operator(request)
-        ground = await self.house.ground()
-        return operator, self.names.job(ground, wanted)
+        snapshot = await self.server.snapshot()
+        return operator, self.names.job(snapshot, wanted)
 
     def updates(self, operator: Operator) -> Updates:
         """Return the update interface, in the name of the caller."""
-        house = self.house
+        server = self.server
         return Updates(
             operator.view.store,
             operator.view,
             operator.by,
-            house.node.rules,
-            lambda: house.configuration.settings.update_policy,
-            lambda job, wanted, stored: check_definition(job, wanted, stored, house.node.rules),
+            server.node.rules,
+            lambda: server.configuration.settings.update_policy,
+            lambda job, wanted, stored: check_definition(job, wanted, stored, server.node.rules),
         )
 
     @asynccontextmanager
     async def pruning(self) -> AsyncIterator[None]:
         """Hold the prune lock: each prune scans the whole store, so only one runs at a time. Raises Refused."""
         if self._pruning.locked():
-            raise Refused(503, "Busy", "another request removes old history on this node; ask again in a while")
+            raise RequestRefused(503, "Busy", "another request removes old history on this node; ask again in a while")
         async with self._pruning:
             yield
 
@@ -96,8 +96,8 @@ class Service:
             await asyncio.sleep(_PULSE_INTERVAL)
 
     async def _read(self, query: Any) -> Any:
-        return await (await self.house.store()).read(query)
+        return await (await self.server.store()).read(query)
 
 
-Api: TypeAlias = NamedDependency[SkipValidation[Service]]
+Api: TypeAlias = NamedDependency[SkipValidation[ApiState]]
 """The shared state as routes receive it."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from itinerary.web.charts.marks import Tone
 from itinerary.web.charts.svg import element, joined, number
 
-__all__ = ["BARS", "HEIGHT", "Scale", "bars", "lane", "mark_at", "now_line", "stretch_at", "tick_lines"]
+__all__ = ["BARS", "HEIGHT", "Scale", "bars", "lane", "mark_at", "now_line", "range_at", "tick_lines"]
 
 HEIGHT: Final = 26
 BARS: Final = 120
@@ -93,7 +93,7 @@ def mark_at(scale: Scale, start: int, end: int, tone: Tone, url: str | None, tit
     return element("a", element("title", title), drawn, href=url, aria_label=title)
 
 
-def stretch_at(scale: Scale, start: int, end: int, tone: Tone, url: str, title: str) -> Markup:
+def range_at(scale: Scale, start: int, end: int, tone: Tone, url: str, title: str) -> Markup:
     """Draw a collapsed range, one row for many instants, as a thin line."""
     x = scale.at(start)
     line = element(

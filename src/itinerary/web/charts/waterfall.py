@@ -16,14 +16,14 @@ from markupsafe import Markup
 from itinerary.web.charts.marks import Tone
 from itinerary.web.charts.svg import element, number
 
-__all__ = ["Span", "bar", "ribbon"]
+__all__ = ["ChartSpan", "bar", "ribbon"]
 
 _WIDTH: Final = 1_000
 _HEIGHT: Final = 12
 _THIN: Final = 3
 
 
-class Span(msgspec.Struct, frozen=True):
+class ChartSpan(msgspec.Struct, frozen=True):
     """The time span that a picture shows from left to right, in microseconds."""
 
     start: int
@@ -38,7 +38,7 @@ class Span(msgspec.Struct, frozen=True):
         return min(left, _WIDTH - width), width
 
 
-def bar(span: Span, start: int, end: int, tone: Tone) -> Markup:
+def bar(span: ChartSpan, start: int, end: int, tone: Tone) -> Markup:
     """Draw one bar. Screen readers skip it: its table row has the numbers."""
     x, width = span.place(start, end)
     return _frame(
@@ -47,7 +47,7 @@ def bar(span: Span, start: int, end: int, tone: Tone) -> Markup:
     )
 
 
-def ribbon(span: Span, pieces: list[tuple[int, int, Tone, str]]) -> Markup:
+def ribbon(span: ChartSpan, pieces: list[tuple[int, int, Tone, str]]) -> Markup:
     """Draw consecutive pieces in one row: start, end, tone and title of each."""
     drawn = []
     for start, end, tone, told in pieces:

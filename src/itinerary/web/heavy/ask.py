@@ -12,7 +12,7 @@ from litestar import Request, Response
 from itinerary.web.heavy.pool import HeavyWork
 from itinerary.web.heavy.works import AnyWork, FindWork
 from itinerary.web.litestar_guard import caller_of
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["ask_worker", "json_of", "named_by_number", "read_answer"]
 
@@ -29,14 +29,14 @@ async def ask_worker(request: Request[Any, Any, Any], work: AnyWork) -> bytes:
         Refused: The work may not run now, is too much, or its client has left.
         ItineraryError: The work is invalid, or the store cannot be read.
     """
-    heavy: HeavyWork = request.app.state.house.heavy
+    heavy: HeavyWork = request.app.state.server.heavy
     working = asyncio.ensure_future(heavy.run(work, caller_of(request).name))
     leaving = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise Refused(503, "Client left", "the client has closed its connection, so the work was ended")
+        raise RequestRefused(503, "Client left", "the client has closed its connection, so the work was ended")
     finally:
         for task in (working, leaving):
             task.cancel()
@@ -59,7 +59,7 @@ async def named_by_number(request: Request[Any, Any, Any], run: str) -> str:
     The search covers the whole history.
 
     Raises:
-        NotThere: No occurrence has this id.
+        NotFoundError: No occurrence has this id.
     """
     try:
         identity = UUID(run)

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from itinerary.schedules.durations import SECOND, DurationLike, parse_duration
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = [
     "AUDITED",
@@ -17,7 +17,7 @@ __all__ = [
     "IN_PROCESS",
     "IN_WORKER",
     "PLANNED_JOBS_MAX",
-    "Bounds",
+    "WindowLimits",
     "check_compared",
 ]
 
@@ -36,10 +36,10 @@ PLANNED_JOBS_MAX: Final = 1_000
 def check_compared(window: int | DurationLike | None, longest: int, *, instead: str) -> None:
     """Reject a comparison of versions over too long a window; a number of occurrences has its own limit."""
     if window is not None and not isinstance(window, int):
-        Bounds(window_for=longest, instants_max=0).check_window("window", parse_duration(window), instead=instead)
+        WindowLimits(window_for=longest, instants_max=0).check_window("window", parse_duration(window), instead=instead)
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class WindowLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a window."""
 
     window_for: int
@@ -59,7 +59,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
             Refused: The window is too long.
         """
         if lasting > self.window_for:
-            raise Refused(
+            raise RequestRefused(
                 400,
                 "Too much",
                 f"{key}: the window is longer than {self.window_for // DAY:,} days, the most that a request may ask "
@@ -69,7 +69,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     def check_count(self, count: int, *, instead: str) -> None:
         """Reject a window that holds too many instants. Raises Refused."""
         if count > self.instants_max:
-            raise Refused(
+            raise RequestRefused(
                 400,
                 "Too much",
                 f"the window holds more than {self.instants_max:,} instants, the most that a request may ask for"
@@ -77,8 +77,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-IN_WORKER: Final = Bounds(window_for=31 * DAY, instants_max=1_000_000)
-IN_PROCESS: Final = Bounds(
+IN_WORKER: Final = WindowLimits(window_for=31 * DAY, instants_max=1_000_000)
+IN_PROCESS: Final = WindowLimits(
     window_for=7 * DAY,
     instants_max=50_000,
     why=" where only the node's own process can do the work (a store in memory or LMDB, say)",

@@ -15,7 +15,7 @@ from msgspec.msgpack import Ext
 
 from itinerary.jobs.job_file.document import Document
 from itinerary.jobs.job_file.toml_positions import Path
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["SENT_FILE", "pack_document", "unpack_document"]
 
@@ -41,7 +41,9 @@ def pack_document(document: Document) -> bytes:
     try:
         return msgspec.msgpack.encode(packed)
     except OverflowError as error:
-        raise Refused(400, "Bad request", "file: a whole number has more than 64 bits; give a smaller one") from error
+        raise RequestRefused(
+            400, "Bad request", "file: a whole number has more than 64 bits; give a smaller one"
+        ) from error
 
 
 def unpack_document(content: bytes) -> Document:

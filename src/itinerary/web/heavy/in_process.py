@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, cast
 
-from itinerary.audit import Progress
+from itinerary.audit import AuditProgress
 from itinerary.model.settings import Settings
 from itinerary.ports import Store
 from itinerary.read.timeline_view import StoreView
@@ -34,10 +34,10 @@ class InProcess:
     """A work in this process. Used once."""
 
     def __init__(
-        self, view: StoreView, settings: Settings, zone_data: ZoneData, hear: Callable[[Progress], None]
+        self, view: StoreView, settings: Settings, zone_data: ZoneData, handle: Callable[[AuditProgress], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._view, self._settings, self._zone_data, self._hear = view, settings, zone_data, hear
+        self._view, self._settings, self._zone_data, self._handle = view, settings, zone_data, handle
         self._is_stopped = False
         self._began = self._since = 0.0
         self.cpu = 0.0
@@ -68,12 +68,12 @@ class InProcess:
         view = StoreView(cast("Store", self), self._view.timeline)
         await view.read()
         env = Environment(
-            view=view, settings=self._settings, zone_data=self._zone_data, bounds=IN_PROCESS, hear=self._heard
+            view=view, settings=self._settings, zone_data=self._zone_data, bounds=IN_PROCESS, handle=self._heard
         )
         return await perform(work, env)
 
-    def _heard(self, far: Progress) -> None:
-        self._loop.call_soon_threadsafe(self._hear, far)
+    def _heard(self, far: AuditProgress) -> None:
+        self._loop.call_soon_threadsafe(self._handle, far)
 
     @property
     def url(self) -> str:

@@ -7,25 +7,25 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
-from itinerary.audit import Progress, audit_store
+from itinerary.audit import AuditProgress, audit_store
 from itinerary.jobs.job_file.document import document_of
-from itinerary.model.queries import ByKey
+from itinerary.model.queries import ByKeyQuery
 from itinerary.model.rows import Key
 from itinerary.model.run_request import read_asked
 from itinerary.model.settings import Settings
 from itinerary.model.states import OccurrenceState
-from itinerary.operations.apply import Wish, apply_jobs
+from itinerary.operations.apply import ApplyOptions, apply_jobs
 from itinerary.operations.backfill import BackfillWish
-from itinerary.operations.run_requests import Requests
-from itinerary.read.run_lookup import Finder
-from itinerary.read.snapshot import Ground
+from itinerary.operations.run_requests import RunRequests
+from itinerary.read.run_lookup import RunLookup
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.read.timeline_view import StoreView
 from itinerary.read.upcoming import upcoming
 from itinerary.records.inspect import partitions_of
 from itinerary.schedules import ZoneData
 from itinerary.stores.paging import decided_between
-from itinerary.web.api.responses import AppliedTold, PartitionsTold
-from itinerary.web.heavy.bounds import Bounds
+from itinerary.web.api.responses import ApplyResponse, PartitionsResponse
+from itinerary.web.heavy.bounds import WindowLimits
 from itinerary.web.heavy.documents import SENT_FILE, pack_document
 from itinerary.web.heavy.forecasts import forecast
 from itinerary.web.heavy.works import (
@@ -40,7 +40,7 @@ from itinerary.web.heavy.works import (
     SimulateWork,
     UpcomingWork,
 )
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["Environment", "MadeRow", "perform"]
 
@@ -56,8 +56,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """The current timeline."""
     settings: Settings
     zone_data: ZoneData
-    bounds: Bounds
-    hear: Callable[[Progress], None]
+    bounds: WindowLimits
+    handle: Callable[[AuditProgress], None]
     """Receives the progress of an audit."""
 
 
@@ -81,11 +81,11 @@ async def perform(work: AnyWork, env: Environment) -> bytes:
 
 async def _answer(work: AnyWork, env: Environment) -> Any:  # noqa: PLR0911 - one for each work
     view = env.view
-    ground = Ground(view.store, view.timeline, view.status)
+    snapshot = StoreSnapshot(view.store, view.timeline, view.status)
     match work:
         case UpcomingWork():
             return upcoming(
-                ground,
+                snapshot,
                 work.span,
                 parts=work.parts,
                 pattern=work.pattern,
@@ -95,26 +95,26 @@ async def _answer(work: AnyWork, env: Environment) -> Any:  # noqa: PLR0911 - on
         case PlanWork():
             return await _plan(work, env)
         case SimulateWork():
-            return await forecast(ground, work, bounds=env.bounds, settings=env.settings, zone_data=env.zone_data)
+            return await forecast(snapshot, work, bounds=env.bounds, settings=env.settings, zone_data=env.zone_data)
         case AuditWork():
-            return await audit_store(view.store, work.start, work.end, env.hear)
+            return await audit_store(view.store, work.start, work.end, env.handle)
         case BackfillWork():
             wish = BackfillWish(start=work.start, end=work.end, which=work.which, key=work.key, version=work.version)
-            return await Requests(view.store, view, "", Finder()).backfill(work.job, wish, None, is_dry=True)
+            return await RunRequests(view.store, view, "", RunLookup()).backfill(work.job, wish, None, is_dry=True)
         case MadeWork():
             return await _made(work, view)
         case PartitionsWork():
-            return PartitionsTold(work.desk, tuple(await partitions_of(view.store, work.desk)))
+            return PartitionsResponse(work.desk, tuple(await partitions_of(view.store, work.desk)))
         case ReadFileWork():
             return pack_document(document_of(SENT_FILE, work.text))
         case FindWork():
-            return (await Finder().find(view.store, view, work.identity)).ref
+            return (await RunLookup().find(view.store, view, work.identity)).ref
         case _:
             assert_never(work)
 
 
-async def _plan(work: PlanWork, env: Environment) -> AppliedTold:
-    wish = Wish(
+async def _plan(work: PlanWork, env: Environment) -> ApplyResponse:
+    wish = ApplyOptions(
         policy=work.policy,
         reason=work.reason,
         window=work.window,
@@ -130,7 +130,7 @@ async def _plan(work: PlanWork, env: Environment) -> AppliedTold:
         is_plan=True,
         view=env.view,
     )
-    return AppliedTold.of(done)
+    return ApplyResponse.of(done)
 
 
 async def _made(work: MadeWork, view: StoreView) -> list[MadeRow]:
@@ -141,10 +141,10 @@ async def _made(work: MadeWork, view: StoreView) -> list[MadeRow]:
         looked_at += len(page)
         keys += [one for one in page if one.job == work.job]
         if looked_at > _FOLLOWED_MAX:
-            raise Refused(400, "Bad request", "there is too much in that range; ask for a shorter one")
+            raise RequestRefused(400, "Bad request", "there is too much in that range; ask for a shorter one")
     found: list[MadeRow] = []
     for first in range(0, len(keys), _AT_ONCE):
-        rows = await view.store.read(ByKey(tuple(keys[first : first + _AT_ONCE])))
+        rows = await view.store.read(ByKeyQuery(tuple(keys[first : first + _AT_ONCE])))
         for row in rows.values():
             said = read_asked(row.details)
             if said is not None and said.request == work.key:

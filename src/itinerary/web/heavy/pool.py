@@ -22,18 +22,18 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn, TypeVar
 
 from itinerary import errors
-from itinerary.audit import Progress
+from itinerary.audit import AuditProgress
 from itinerary.errors import ItineraryError
 from itinerary.model.settings import Settings
 from itinerary.read.timeline_view import StoreView
 from itinerary.schedules import ZoneData
 from itinerary.schedules.durations import SECOND
-from itinerary.web.heavy.bounds import IN_PROCESS, IN_WORKER, Bounds
+from itinerary.web.heavy.bounds import IN_PROCESS, IN_WORKER, WindowLimits
 from itinerary.web.heavy.budget import FULL_AFTER, CpuBudget
 from itinerary.web.heavy.in_process import InProcess
 from itinerary.web.heavy.process import WorkerDied, WorkerProcess
-from itinerary.web.heavy.works import AnyWork, Failure, Setup
-from itinerary.web.problems import Refused
+from itinerary.web.heavy.works import AnyWork, Setup, WorkFailure
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["HeavyWork"]
 
@@ -47,7 +47,7 @@ _LONG: Final = 10
 T = TypeVar("T")
 
 
-def _unheard(_: Progress) -> None:
+def _unheard(_: AuditProgress) -> None:
     """Ignore the progress."""
 
 
@@ -88,12 +88,12 @@ class HeavyWork:
         self._endings: set[asyncio.Task[None]] = set()
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> WindowLimits:
         """The limits of windows."""
         return IN_PROCESS if self._is_in_process else IN_WORKER
 
     async def run(
-        self, work: AnyWork, caller: str, *, hear: Callable[[Progress], None] = _unheard, is_long: bool = False
+        self, work: AnyWork, caller: str, *, handle: Callable[[AuditProgress], None] = _unheard, is_long: bool = False
     ) -> bytes:
         """Run a work for a caller. If this is cancelled, the work ends.
 
@@ -116,11 +116,11 @@ class HeavyWork:
             timeout = self._timeout * (_LONG if is_long else 1)
             try:
                 if self._is_in_process:
-                    return await self._run_here(work, caller, hear, timeout)
-                return await self._run_there(work, caller, hear, timeout)
+                    return await self._run_here(work, caller, handle, timeout)
+                return await self._run_there(work, caller, handle, timeout)
             except TimeoutError:
                 self._log.warning("web.work_ended", work=_name(work), by=caller, why="deadline", timeout=timeout)
-                raise Refused(
+                raise RequestRefused(
                     503,
                     "Too slow",
                     f"the request took longer than {timeout:g} s, the most that it may take (web_work_timeout); ask "
@@ -160,7 +160,7 @@ class HeavyWork:
     def _check_budget(self, caller: str) -> None:
         wait = self._budget.wait(caller)
         if wait is not None:
-            raise Refused(
+            raise RequestRefused(
                 429,
                 "CPU budget used up",
                 f"{caller!r} has used its {self._budget.seconds:g} CPU seconds for heavy requests (web_work_cpu_for); "
@@ -197,39 +197,43 @@ class HeavyWork:
         finally:
             self._waiters.remove(waiter)
 
-    def _no_turn(self, caller: str) -> Refused:
+    def _no_turn(self, caller: str) -> RequestRefused:
         """Explain why a caller gets no worker: a request of its own, or of others, is in progress."""
         if self._busy[caller]:
             why = f"another heavy request or audit of {caller!r} is in progress, and a caller may have one at a time"
         else:
             why = "other long-running requests are in progress on this node"
-        return Refused(503, "Busy", f"{why}; ask again in a while", headers=(("Retry-After", "5"),))
+        return RequestRefused(503, "Busy", f"{why}; ask again in a while", headers=(("Retry-After", "5"),))
 
     # -- the work ----------------------------------------------------------------------------------------------------
 
-    async def _run_here(self, work: AnyWork, caller: str, hear: Callable[[Progress], None], within: float) -> bytes:
-        here = InProcess(await self._view(), self._setup.settings, self._zone_data, hear)
+    async def _run_here(
+        self, work: AnyWork, caller: str, handle: Callable[[AuditProgress], None], within: float
+    ) -> bytes:
+        here = InProcess(await self._view(), self._setup.settings, self._zone_data, handle)
         try:
             async with asyncio.timeout(within):
                 return await here.run(work)
         finally:
             self._budget.take(caller, here.cpu)
 
-    async def _run_there(self, work: AnyWork, caller: str, hear: Callable[[Progress], None], within: float) -> bytes:
+    async def _run_there(
+        self, work: AnyWork, caller: str, handle: Callable[[AuditProgress], None], within: float
+    ) -> bytes:
         worker = await self._worker(work, caller)
         is_kept = False
         try:
             async with asyncio.timeout(within):
-                answer = await worker.ask(work, hear)
+                answer = await worker.ask(work, handle)
             self._budget.take(caller, worker.used(answer.cpu))
-            if isinstance(answer, Failure):
+            if isinstance(answer, WorkFailure):
                 is_kept = answer.kind not in ("memory", "bug")
                 self._raise(work, caller, answer)
             is_kept = not answer.is_spent
             return bytes(answer.answer)
         except WorkerDied as died:
             self._log.warning("web.work_ended", work=_name(work), by=caller, why="worker died", status=str(died))
-            raise Refused(
+            raise RequestRefused(
                 503, "Worker died", "the worker process of this request ended; ask for less. The node's log has more"
             ) from None
         finally:
@@ -238,14 +242,14 @@ class HeavyWork:
             else:
                 await self._end(worker, caller)
 
-    def _raise(self, work: AnyWork, caller: str, failure: Failure) -> NoReturn:
+    def _raise(self, work: AnyWork, caller: str, failure: WorkFailure) -> NoReturn:
         match failure.kind:
             case "refused":
-                raise Refused(failure.status, failure.title, failure.detail)
+                raise RequestRefused(failure.status, failure.title, failure.detail)
             case "memory":
                 megabytes = self._setup.megabytes
                 self._log.warning("web.work_ended", work=_name(work), by=caller, why="memory", megabytes=megabytes)
-                raise Refused(
+                raise RequestRefused(
                     400,
                     "Too much",
                     f"the request needs more than {megabytes} MB of memory, the most that it may take "
@@ -253,7 +257,9 @@ class HeavyWork:
                 )
             case "bug":
                 self._log.error("web.work_failed", work=_name(work), by=caller, trace=failure.detail)
-                raise Refused(500, "Our mistake", "this should not have happened; the node's log has more about it")
+                raise RequestRefused(
+                    500, "Our mistake", "this should not have happened; the node's log has more about it"
+                )
             case name:
                 kind = getattr(errors, name, ItineraryError)
                 raise kind(failure.detail)
@@ -272,7 +278,7 @@ class HeavyWork:
             return await WorkerProcess.start(self._setup)
         except (WorkerDied, OSError) as error:
             self._log.warning("web.work_ended", work=_name(work), by=caller, why="no worker", status=str(error))
-            raise Refused(
+            raise RequestRefused(
                 503,
                 "No worker",
                 "no worker process could be started for this request; ask again in a while. The node's log has more",

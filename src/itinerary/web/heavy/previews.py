@@ -26,7 +26,7 @@ def check_range(lasting: int) -> None:
 
 async def preview_of(request: Request[Any, Any, Any], job: str, wish: BackfillWish) -> Backfill:
     """Return the runs that a backfill would create. Raises as `ask_worker` does, and ConfigError for a long range."""
-    view = await request.app.state.house.view()
+    view = await request.app.state.server.view()
     if wish.end <= view.now():  # otherwise the worker rejects the future range with a clearer message
         check_range(wish.end - wish.start)
     work = BackfillWork(job=job, start=wish.start, end=wish.end, which=wish.which, key=wish.key, version=wish.version)

@@ -17,16 +17,16 @@ from typing import IO, Final, NamedTuple, TypeAlias, assert_never
 
 import msgspec
 
-from itinerary.audit import Progress as AuditProgress
+from itinerary.audit import AuditProgress
 from itinerary.executors.secrets import SECRET_PREFIX
 from itinerary.executors.subprocesses import describe_status
 from itinerary.web.heavy.worker import BOOTSTRAP
-from itinerary.web.heavy.works import FRAME_MAX, AnyWork, Ask, Done, Failure, Progress, Ready, Setup, framed
+from itinerary.web.heavy.works import FRAME_MAX, AnyWork, Ask, Done, Ready, Setup, WorkFailure, WorkProgress, framed
 
 __all__ = ["WorkerDied", "WorkerProcess"]
 
-_READER: Final[msgspec.json.Decoder[Ready | Progress | Done | Failure]] = msgspec.json.Decoder(
-    Ready | Progress | Done | Failure
+_READER: Final[msgspec.json.Decoder[Ready | WorkProgress | Done | WorkFailure]] = msgspec.json.Decoder(
+    Ready | WorkProgress | Done | WorkFailure
 )
 _START_TIMEOUT: Final = 60.0
 """The maximum start time of a worker, in seconds: the machine may be busy."""
@@ -101,14 +101,14 @@ class WorkerProcess:
         """True if the process has not ended."""
         return not self._ended.done()
 
-    async def ask(self, work: AnyWork, hear: Hear) -> Done | Failure:
+    async def ask(self, work: AnyWork, handle: Hear) -> Done | WorkFailure:
         """Run a work in the process. Raises WorkerDied."""
         self._writer.write(framed(Ask(work)))
         while True:
             match message := await self._receive():
-                case Progress():
-                    hear(message.far)
-                case Done() | Failure():
+                case WorkProgress():
+                    handle(message.far)
+                case Done() | WorkFailure():
                     return message
                 case Ready():
                     raise AssertionError("a worker says this once")
@@ -137,7 +137,7 @@ class WorkerProcess:
         self._errors.close()
         return self.used(ended.cpu)
 
-    async def _receive(self) -> Ready | Progress | Done | Failure:
+    async def _receive(self) -> Ready | WorkProgress | Done | WorkFailure:
         try:
             size = int.from_bytes(await self._reader.readexactly(4), "big")
             assert size <= FRAME_MAX, "a worker sends no longer frames"

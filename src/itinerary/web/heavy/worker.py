@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from itinerary.audit import Progress as AuditProgress
+from itinerary.audit import AuditProgress
 from itinerary.errors import ItineraryError
 from itinerary.ports import Store
 from itinerary.read.timeline_view import StoreView
@@ -32,8 +32,19 @@ from itinerary.schedules import packaged_zone_data
 from itinerary.stores.urls import open_store
 from itinerary.web.heavy.bounds import IN_WORKER
 from itinerary.web.heavy.perform import Environment, perform
-from itinerary.web.heavy.works import FRAME_MAX, AnyWork, Ask, Done, Failure, FromWorker, Progress, Ready, Setup, framed
-from itinerary.web.problems import Refused
+from itinerary.web.heavy.works import (
+    FRAME_MAX,
+    AnyWork,
+    Ask,
+    Done,
+    FromWorker,
+    Ready,
+    Setup,
+    WorkFailure,
+    WorkProgress,
+    framed,
+)
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["BOOTSTRAP", "main"]
 
@@ -102,7 +113,7 @@ class _Worker:
         """Run one work and send the result."""
         try:
             answer = await perform(work, await self._environment())
-        except Refused as refused:
+        except RequestRefused as refused:
             self._fail("refused", refused.detail, refused.title, refused.status)
         except ItineraryError as error:
             self._fail(type(error).__name__, str(error))
@@ -129,14 +140,14 @@ class _Worker:
             settings=self._setup.settings,
             zone_data=packaged_zone_data(),
             bounds=IN_WORKER,
-            hear=self._hear,
+            handle=self._handle,
         )
 
-    def _hear(self, far: AuditProgress) -> None:
-        self._send(lambda cpu: Progress(cpu=cpu, far=far))
+    def _handle(self, far: AuditProgress) -> None:
+        self._send(lambda cpu: WorkProgress(cpu=cpu, far=far))
 
     def _fail(self, kind: str, detail: str, title: str = "", status: int = 0) -> None:
-        self._send(lambda cpu: Failure(cpu=cpu, kind=kind, detail=detail, title=title, status=status))
+        self._send(lambda cpu: WorkFailure(cpu=cpu, kind=kind, detail=detail, title=title, status=status))
 
     def _send(self, message: Callable[[float], FromWorker]) -> None:
         self._connection.sendall(framed(message(time.process_time())))

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from itinerary.audit import Progress as AuditProgress
+from itinerary.audit import AuditProgress
 from itinerary.model.policies import UpdatePolicy
 from itinerary.model.settings import Settings
 
@@ -22,19 +22,19 @@ __all__ = [
     "AuditWork",
     "BackfillWork",
     "Done",
-    "Failure",
     "FindWork",
     "FromWorker",
     "MadeWork",
     "PartitionsWork",
     "PlanWork",
-    "Progress",
     "ReadFileWork",
     "Ready",
     "SentJob",
     "Setup",
     "SimulateWork",
     "UpcomingWork",
+    "WorkFailure",
+    "WorkProgress",
     "framed",
 ]
 
@@ -176,7 +176,7 @@ class Ready(FromWorker, frozen=True, tag=True):
     """The worker has loaded all modules and set its limits."""
 
 
-class Progress(FromWorker, frozen=True, tag=True):
+class WorkProgress(FromWorker, frozen=True, tag=True):
     """The progress of an audit."""
 
     far: AuditProgress
@@ -190,7 +190,7 @@ class Done(FromWorker, frozen=True, tag=True):
     """True if the process holds too much memory to be used again."""
 
 
-class Failure(FromWorker, frozen=True, tag=True):
+class WorkFailure(FromWorker, frozen=True, tag=True):
     """The reason why there is no answer."""
 
     kind: str

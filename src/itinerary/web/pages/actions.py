@@ -20,22 +20,22 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 from msgspec.structs import replace
 
-from itinerary.errors import ItineraryError, NotThere, PermissionDeniedError, StoreError
+from itinerary.errors import ItineraryError, NotFoundError, PermissionDeniedError, StoreError
 from itinerary.model.scopes import Scope
 from itinerary.operations.backfill import Backfill
-from itinerary.read.snapshot import Ground, at
+from itinerary.read.snapshot import StoreSnapshot, at
 from itinerary.schedules.durations import SECOND
-from itinerary.web.actions.definitions import ACTIONS, ADJUSTED_FIELDS, About, Action, Doing, wish_of
+from itinerary.web.actions.definitions import ACTIONS, ADJUSTED_FIELDS, Action, ConfirmedAction, TargetKind, wish_of
 from itinerary.web.actions.flash import leave_notice
-from itinerary.web.actions.form import REASON_MAX, Typed, new_key, read_form
+from itinerary.web.actions.form import REASON_MAX, FormFields, new_key, read_form
 from itinerary.web.actions.targets import Subject, find_backfill, find_job, find_run
 from itinerary.web.heavy.previews import preview_of
 from itinerary.web.litestar_guard import caller_of
-from itinerary.web.live import Drawn
+from itinerary.web.live import RenderedPage
 from itinerary.web.pages.filters import job_url
 from itinerary.web.pages.rendering import AnyRequest, framed, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["ACTION_PAGES"]
 
@@ -78,15 +78,15 @@ async def remove(request: AnyRequest) -> Response[Any]:
 async def backfill(request: AnyRequest, key: FromPath[str]) -> Response[Any]:
     """How far a backfill is."""
 
-    async def draw(_: Ground) -> Drawn:
-        seen = request.app.state.house.backfills.seen(key)
+    async def draw(_: StoreSnapshot) -> RenderedPage:
+        seen = request.app.state.server.backfills.seen(key)
         if seen is None:
-            raise NotThere(
+            raise NotFoundError(
                 "this node knows of no such backfill: it was another's, or the node was started again since; "
                 "what it has run stands in the history of its job"
             )
         part = drawn("actions/backfill.html", seen=seen, start=at(seen.wish.start), end=at(seen.wish.end))
-        return Drawn(title=f"Backfill of {seen.far.job}", parts={"backfill": part})
+        return RenderedPage(title=f"Backfill of {seen.far.job}", parts={"backfill": part})
 
     return await shown(request, draw)
 
@@ -96,32 +96,32 @@ ACTION_PAGES = (ask, do, ask_to_remove, remove, backfill)
 
 async def _asked(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
     action = _action(what, scope)
-    ground = await request.app.state.house.ground()
-    subject = await _subject(request, ground, action)
-    return _form(request, ground, what, subject, Typed({"instant": [request.query_params.get("instant", "")]}))
+    snapshot = await request.app.state.server.snapshot()
+    subject = await _subject(request, snapshot, action)
+    return _form(request, snapshot, what, subject, FormFields({"instant": [request.query_params.get("instant", "")]}))
 
 
 async def _done(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
-    action, house = _action(what, scope), request.app.state.house
+    action, server = _action(what, scope), request.app.state.server
     typed = await read_form(request, action.fields | _COMMON)
     key = typed.key
-    ground = await house.ground()
-    subject = await _subject(request, ground, action)
+    snapshot = await server.snapshot()
+    subject = await _subject(request, snapshot, action)
     try:
-        operator = await house.operator(caller_of(request))
+        operator = await server.operator(caller_of(request))
         if typed.text("do") == "preview":
             planned = await preview_of(request, subject.name, replace(wish_of(typed), key=None))
-            return _form(request, ground, what, subject, typed, planned=planned)
+            return _form(request, snapshot, what, subject, typed, planned=planned)
         preview = partial(preview_of, request, subject.name)
-        doing = Doing(operator, subject, typed, house.backfills, preview)
+        doing = ConfirmedAction(operator, subject, typed, server.backfills, preview)
         onward = await action.do(doing)
     except StoreError as error:
-        house.failed(error)
+        server.failed(error)
         why = f"The store cannot be reached: {error}. Send it again when it can: sent twice, it is one change."
-        return _form(request, ground, what, subject, typed, why=why, status=503)
-    except (ItineraryError, Refused) as error:
+        return _form(request, snapshot, what, subject, typed, why=why, status=503)
+    except (ItineraryError, RequestRefused) as error:
         status = _status_of(error)
-        return _form(request, ground, what, subject, typed, why=str(error), status=status)
+        return _form(request, snapshot, what, subject, typed, why=str(error), status=status)
     request.app.state.log.info("web.changed", what=what, about=subject.name, by=caller_of(request).name, key=key)
     leave_notice(request, ": ".join([action.done.format(subject.name), *doing.notes]))
     if _DIALOG in request.headers:
@@ -132,34 +132,34 @@ async def _done(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
 def _action(what: str, scope: Scope) -> Action:
     action = ACTIONS.get(what)
     if action is None or action.needs is not scope:
-        raise Refused(404, "Not found", f"there is no such action; there are {', '.join(ACTIONS)}")
+        raise RequestRefused(404, "Not found", f"there is no such action; there are {', '.join(ACTIONS)}")
     return action
 
 
-async def _subject(request: AnyRequest, ground: Ground, action: Action) -> Subject:
-    """Return the target that the address names. Raises NotThere, or Refused."""
+async def _subject(request: AnyRequest, snapshot: StoreSnapshot, action: Action) -> Subject:
+    """Return the target that the address names. Raises NotFoundError, or Refused."""
     said = request.query_params.getall(action.about.value, [])
     unknown = sorted(set(request.query_params) - {action.about.value, "instant"})
     if len(said) != 1 or unknown:
         why = f"the address of this action names a {action.about.value}, once, and nothing else"
-        raise Refused(400, "Bad request", why)
+        raise RequestRefused(400, "Bad request", why)
     match action.about:
-        case About.RUN:
-            return await find_run(ground, said[0])
-        case About.BACKFILL:
-            return find_backfill(request.app.state.house, ground, said[0])
-        case About.JOB:
-            return find_job(request.app.state.house, ground, said[0])
+        case TargetKind.RUN:
+            return await find_run(snapshot, said[0])
+        case TargetKind.BACKFILL:
+            return find_backfill(request.app.state.server, snapshot, said[0])
+        case TargetKind.JOB:
+            return find_job(request.app.state.server, snapshot, said[0])
         case _:
             assert_never(action.about)
 
 
 def _form(
     request: AnyRequest,
-    ground: Ground,
+    snapshot: StoreSnapshot,
     what: str,
     subject: Subject,
-    typed: Typed,
+    typed: FormFields,
     *,
     why: str | None = None,
     planned: Backfill | None = None,
@@ -179,21 +179,21 @@ def _form(
         listed=() if planned is None else planned.instants[:_LISTED_MAX],
         csrf=caller_of(request).csrf,
         key=typed.text("key") or new_key(),
-        tasks=subject.tasks(ground) if what == "replay" else [],
+        tasks=subject.tasks(snapshot) if what == "replay" else [],
         adjusted=ADJUSTED_FIELDS,
-        choices=_choices(ground, subject, typed) if what == "skip" else [],
-        since=_local(at((ground.now - _DAY) // _MINUTE * _MINUTE)),
-        until=_local(at(ground.now // _MINUTE * _MINUTE)),
+        choices=_choices(snapshot, subject, typed) if what == "skip" else [],
+        since=_local(at((snapshot.now - _DAY) // _MINUTE * _MINUTE)),
+        until=_local(at(snapshot.now // _MINUTE * _MINUTE)),
         reason_max=REASON_MAX,
         job_address=job_url(subject.job.name),
     )
-    return framed(request, Drawn(title=action.title.format(subject.name), parts={"ask": part}, status=status))
+    return framed(request, RenderedPage(title=action.title.format(subject.name), parts={"ask": part}, status=status))
 
 
-def _choices(ground: Ground, subject: Subject, typed: Typed) -> list[datetime]:
+def _choices(snapshot: StoreSnapshot, subject: Subject, typed: FormFields) -> list[datetime]:
     """Return the next instants, and the one that the address names."""
     try:
-        coming = [at(instant) for instant in ground.next_runs(subject.job.number, _CHOICES)]
+        coming = [at(instant) for instant in snapshot.next_runs(subject.job.number, _CHOICES)]
         named = typed.instant("instant", "instant")
     except ItineraryError:
         return []
@@ -207,9 +207,9 @@ def _local(instant: datetime) -> str:
     return f"{instant:%Y-%m-%dT%H:%M:%S}"
 
 
-def _status_of(error: ItineraryError | Refused) -> int:
+def _status_of(error: ItineraryError | RequestRefused) -> int:
     match error:
-        case Refused():
+        case RequestRefused():
             return error.status
         case PermissionDeniedError():
             return 403

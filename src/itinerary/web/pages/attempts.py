@@ -16,10 +16,10 @@ from itinerary.model.states import TaskState
 from itinerary.read.runs import AttemptSeen, RunDetail, TaskSeen
 from itinerary.schedules.instants import microseconds_of
 from itinerary.web.charts.marks import Tone
-from itinerary.web.charts.waterfall import Span, bar
+from itinerary.web.charts.waterfall import ChartSpan, bar
 from itinerary.web.pages.templates import drawn
 
-__all__ = ["AttemptDrawn", "Said", "attempts_of", "said_by", "tail", "waterfall"]
+__all__ = ["AttemptDrawn", "AttemptOutput", "attempts_of", "said_by", "tail", "waterfall"]
 
 _ATTEMPTS_MAX: Final = 60
 _SAID_MAX: Final = 20
@@ -50,7 +50,7 @@ class AttemptDrawn(msgspec.Struct, frozen=True):
     """True if this is the latest attempt of its task."""
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptOutput(msgspec.Struct, frozen=True, kw_only=True):
     """The visible output of an attempt."""
 
     task: str
@@ -92,7 +92,7 @@ def waterfall(detail: RunDetail, attempts: Sequence[AttemptDrawn], now: int) -> 
     """Render the times of the attempts, one row each."""
     known = [(one.start, one.end) for one in attempts if one.start is not None and one.end is not None]
     start = min((start for start, _ in known), default=now)
-    span = Span(start, max([end for _, end in known], default=start))
+    span = ChartSpan(start, max([end for _, end in known], default=start))
     rows = [(one, _bar(span, one), _after(span, one)) for one in attempts[-_ATTEMPTS_MAX:]]
     idle = [task for task in detail.tasks if not task.attempts]
     return drawn(
@@ -104,21 +104,21 @@ def waterfall(detail: RunDetail, attempts: Sequence[AttemptDrawn], now: int) -> 
     )
 
 
-def _bar(span: Span, one: AttemptDrawn) -> Markup:
+def _bar(span: ChartSpan, one: AttemptDrawn) -> Markup:
     if one.start is None or one.end is None:
         return Markup()
     return bar(span, one.start, one.end, _TONES.get(one.attempt.status, Tone.IDLE))
 
 
-def _after(span: Span, one: AttemptDrawn) -> float | None:
+def _after(span: ChartSpan, one: AttemptDrawn) -> float | None:
     """Return the start of an attempt, in seconds after the first one."""
     return None if one.start is None else (one.start - span.start) / 1_000_000
 
 
-def said_by(attempts: Sequence[AttemptDrawn]) -> list[Said]:
+def said_by(attempts: Sequence[AttemptDrawn]) -> list[AttemptOutput]:
     """Return the visible outputs in the order of the tasks. If there is not enough room, the newest are kept."""
     outputs, errors, results = _ALL_OUTPUT_MAX, _ALL_ERRORS_MAX, _ALL_RESULTS_MAX
-    found: list[Said] = []
+    found: list[AttemptOutput] = []
     for one in reversed(attempts[-_ATTEMPTS_MAX:]):
         attempt, raw = one.attempt, one.task.result
         result = "" if raw is None or not one.is_last else bytes(raw).decode(errors="replace")
@@ -133,7 +133,7 @@ def said_by(attempts: Sequence[AttemptDrawn]) -> list[Said]:
         errors -= _weight(error)
         results -= _weight(shown)
         found.append(
-            Said(
+            AttemptOutput(
                 task=one.task.name,
                 place=one.task.place,
                 number=attempt.number,

@@ -19,17 +19,17 @@ from itinerary.audit import DECIDED_WITHIN, done
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.model.scopes import Scope
 from itinerary.model.text import shown as quoted
-from itinerary.read.snapshot import Ground, at, moment
+from itinerary.read.snapshot import StoreSnapshot, at, moment
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 from itinerary.web.actions.form import instant_typed
 from itinerary.web.heavy.bounds import AUDITED
 from itinerary.web.litestar_guard import caller_of
-from itinerary.web.live import Drawn
+from itinerary.web.live import RenderedPage
 from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.problems import Refused
-from itinerary.web.server_state import House
+from itinerary.web.problems import RequestRefused
+from itinerary.web.server_state import ServerState
 
 __all__ = ["AUDIT_PAGES"]
 
@@ -43,31 +43,31 @@ _EVENTS: Final = "text/event-stream"
 @get("/audit", opt={"needs": Scope.READ}, include_in_schema=False)
 async def audit(request: AnyRequest) -> Response[Any]:
     """The page."""
-    house: House = request.app.state.house
+    server: ServerState = request.app.state.server
     said = request.query_params
     if unknown := sorted(set(said) - {"from", "to", "before", "seen"}):
-        raise Refused(400, "Bad request", f"{quoted(unknown[0])} is nothing that this page can be asked for")
+        raise RequestRefused(400, "Bad request", f"{quoted(unknown[0])} is nothing that this page can be asked for")
     before, window, why = _before(said.get("before")), None, None
     if "from" in said or "to" in said:
         try:
-            window = await _window(house, said.get("from", ""), said.get("to", ""))
+            window = await _window(server, said.get("from", ""), said.get("to", ""))
             if not (said.get("from") and said.get("to")):
                 start, end = (shown_instant(instant) for instant in window)
                 return Redirect("/audit", query_params={"from": start, "to": end}, status_code=303)
             if _EVENTS not in request.headers.get("accept", ""):
-                house.audits.ask(window, caller_of(request).name)
-        except (ItineraryError, Refused) as error:
+                server.audits.ask(window, caller_of(request).name)
+        except (ItineraryError, RequestRefused) as error:
             why, window = str(error), None
 
-    async def draw(ground: Ground) -> Drawn:
-        changes, following = await house.trail.changes(ground, before=before, limit=_CHANGES)
+    async def draw(snapshot: StoreSnapshot) -> RenderedPage:
+        changes, following = await server.trail.changes(snapshot, before=before, limit=_CHANGES)
         parts = {
             "window": drawn("audit/window.html", start=said.get("from", ""), end=said.get("to", ""), why=why),
-            **({} if window is None else {"result": _result(house, window, ground)}),
+            **({} if window is None else {"result": _result(server, window, snapshot)}),
             "changes": drawn("audit/changes.html", changes=changes, following=following, before=before),
-            "asked": drawn("audit/asked.html", asked=await house.trail.asked(ground)),
+            "asked": drawn("audit/asked.html", asked=await server.trail.asked(snapshot)),
         }
-        return Drawn(title="Audit", parts=parts, status=200 if why is None else 400)
+        return RenderedPage(title="Audit", parts=parts, status=200 if why is None else 400)
 
     return await shown(request, draw)
 
@@ -75,12 +75,12 @@ async def audit(request: AnyRequest) -> Response[Any]:
 AUDIT_PAGES = (audit,)
 
 
-def _result(house: House, window: tuple[int, int], ground: Ground) -> str:
-    seen = house.audits.seen(window)
+def _result(server: ServerState, window: tuple[int, int], snapshot: StoreSnapshot) -> str:
+    seen = server.audits.seen(window)
     found = None if seen is None else seen.found
     findings = () if found is None else found.findings
-    watermark = ground.status.watermark
-    is_behind = ground.now - watermark > DECIDED_WITHIN and window[1] >= watermark // SECOND * SECOND
+    watermark = snapshot.status.watermark
+    is_behind = snapshot.now - watermark > DECIDED_WITHIN and window[1] >= watermark // SECOND * SECOND
     return drawn(
         "audit/result.html",
         seen=seen,
@@ -93,9 +93,9 @@ def _result(house: House, window: tuple[int, int], ground: Ground) -> str:
     )
 
 
-async def _window(house: House, since: str, until: str) -> tuple[int, int]:
+async def _window(server: ServerState, since: str, until: str) -> tuple[int, int]:
     """Return the window of the audit. Raises ConfigError."""
-    decided = (await house.view()).status.watermark // SECOND * SECOND
+    decided = (await server.view()).status.watermark // SECOND * SECOND
     end = instant_typed("To", until) if until else decided
     start = instant_typed("From", since) if since else end - _DAY
     if end > decided:
@@ -113,5 +113,5 @@ def _before(said: str | None) -> int | None:
     if said is None:
         return None
     if not (said.isascii() and said.isdigit() and len(said) <= _DIGITS_MAX):
-        raise Refused(400, "Bad request", f"before: {quoted(said)} is not a revision")
+        raise RequestRefused(400, "Bad request", f"before: {quoted(said)} is not a revision")
     return int(said)

@@ -11,7 +11,7 @@ from itinerary.schedules.durations import SECOND
 from itinerary.web.charts.marks import Tone
 from itinerary.web.charts.sparkline import sparkline
 from itinerary.web.pages.filters import span
-from itinerary.web.poller import Rounds
+from itinerary.web.poller import Poller
 
 __all__ = ["Chart", "health"]
 
@@ -28,7 +28,7 @@ class Chart(msgspec.Struct, frozen=True):
     picture: Markup
 
 
-def health(rounds: Rounds, now: int) -> list[Chart]:
+def health(rounds: Poller, now: int) -> list[Chart]:
     """Return charts of starts, lateness, inbox and backlog."""
     beats, gauged = rounds.beats(now), rounds.gauged(now)
     late = [None if beat.late_for is None else beat.late_for / SECOND for beat in beats]

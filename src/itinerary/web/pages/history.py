@@ -11,17 +11,17 @@ from typing import Any, Final
 from litestar import Response, get
 from litestar.params import FromPath
 
-from itinerary.model.queries import History, Nodes
+from itinerary.model.queries import HistoryQuery, NodesQuery
 from itinerary.model.rows import JobRow
 from itinerary.model.scopes import Scope
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.read.runs import active_runs, run_seen
-from itinerary.read.snapshot import Ground
-from itinerary.web.live import Drawn
+from itinerary.read.snapshot import StoreSnapshot
+from itinerary.web.live import RenderedPage
 from itinerary.web.pages.lookup import job_called
 from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["ENDS", "HISTORY"]
 
@@ -36,14 +36,14 @@ _DIGITS_MAX: Final = 18
 @get("/jobs/{called:str}/history", opt={"needs": Scope.READ}, include_in_schema=False)
 async def history_page(request: AnyRequest, called: FromPath[str]) -> Response[Any]:
     """What came of it. What ended before a place in the history stays as it is, so it is read once for who follows."""
-    house = request.app.state.house
+    server = request.app.state.server
     before = _before_of(request.query_params.get("before"))
     states = _states_of(request.query_params.get("state"))
-    known: list[Drawn] = []
+    known: list[RenderedPage] = []
 
-    async def draw(ground: Ground) -> Drawn:
+    async def draw(snapshot: StoreSnapshot) -> RenderedPage:
         if not known:
-            page = await _history(ground, job_called(house, ground, called), before, states)
+            page = await _history(snapshot, job_called(server, snapshot, called), before, states)
             if before is None:
                 return page
             known.append(page)
@@ -55,11 +55,13 @@ async def history_page(request: AnyRequest, called: FromPath[str]) -> Response[A
 HISTORY = (history_page,)
 
 
-async def _history(ground: Ground, job: JobRow, before: int | None, states: frozenset[OccurrenceState]) -> Drawn:
-    page = await ground.store.read(History(job.number, before, _PAGE, states, _LOOKED_AT_MAX))
-    nodes = {row.number: row.name for row in await ground.store.read(Nodes())}
+async def _history(
+    snapshot: StoreSnapshot, job: JobRow, before: int | None, states: frozenset[OccurrenceState]
+) -> RenderedPage:
+    page = await snapshot.store.read(HistoryQuery(job.number, before, _PAGE, states, _LOOKED_AT_MAX))
+    nodes = {row.number: row.name for row in await snapshot.store.read(NodesQuery())}
     runs = [run_seen(row, job, nodes) for row in page.rows]
-    active = [] if before is not None else await active_runs(ground, job, limit=_PAGE, states=states)
+    active = [] if before is not None else await active_runs(snapshot, job, limit=_PAGE, states=states)
     part = drawn(
         "job/pages.html",
         job=job.name,
@@ -70,14 +72,14 @@ async def _history(ground: Ground, job: JobRow, before: int | None, states: froz
         following=page.next,
         is_short=page.next is not None and len(runs) < _PAGE,
     )
-    return Drawn(title=f"History of {job.name}", parts={"history": part})
+    return RenderedPage(title=f"History of {job.name}", parts={"history": part})
 
 
 def _before_of(text: str | None) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
-        raise Refused(400, "Bad request", "before: give the number that the page before has named")
+        raise RequestRefused(400, "Bad request", "before: give the number that the page before has named")
     return int(text)
 
 
@@ -86,5 +88,5 @@ def _states_of(text: str | None) -> frozenset[OccurrenceState]:
         return frozenset()
     found = next((state for state in ENDS if state == text), None)
     if found is None:
-        raise Refused(400, "Bad request", f"state: give one of {', '.join(ENDS)}")
+        raise RequestRefused(400, "Bad request", f"state: give one of {', '.join(ENDS)}")
     return frozenset({found})

@@ -14,31 +14,30 @@ from litestar import Response, get
 from litestar.datastructures import State
 from litestar.params import FromPath
 
-from itinerary.core.timeline.history import Paused, Removed, Stopped
+from itinerary.core.timeline.history import JobPaused, JobRemoved, JobStopped
 from itinerary.errors import ItineraryError
 from itinerary.model.ids import job_id
-from itinerary.model.queries import Active as ActiveRuns
-from itinerary.model.queries import History, Nodes
+from itinerary.model.queries import ActiveQuery, HistoryQuery, NodesQuery
 from itinerary.model.rows import JobRow
 from itinerary.model.scopes import Scope
 from itinerary.read.job_detail import TaskDeclared, job_detail
 from itinerary.read.jobs import JobState
-from itinerary.read.runs import RunSeen, run_seen
-from itinerary.read.snapshot import Ground, at, moment
+from itinerary.read.runs import RunView, run_seen
+from itinerary.read.snapshot import StoreSnapshot, at, moment
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of
 from itinerary.web.charts.durations import Bar, durations, percentiles
-from itinerary.web.daily_counts import Counting
-from itinerary.web.live import Drawn
+from itinerary.web.daily_counts import DailyCounts
+from itinerary.web.live import RenderedPage
 from itinerary.web.pages.filters import run_url, span
 from itinerary.web.pages.history import ENDS
 from itinerary.web.pages.local_time import on_the_wall
 from itinerary.web.pages.lookup import job_called
 from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.pages.versions import Changes
+from itinerary.web.pages.versions import VersionChanges
 from itinerary.web.pages.year import year_drawn
-from itinerary.web.server_state import House
+from itinerary.web.server_state import ServerState
 
 __all__ = ["JOB"]
 
@@ -66,17 +65,17 @@ _WORDS: Final = {"trigger": "Trigger now", "skip": "Skip next"}
 async def job_page(request: AnyRequest, called: FromPath[str]) -> Response[Any]:
     """One job."""
     state = request.app.state
-    return await shown(request, _Page(state.house, called, *_kept(state)).draw)
+    return await shown(request, _Page(state.server, called, *_kept(state)).draw)
 
 
 JOB = (job_page,)
 
 
-def _kept(state: State) -> tuple[Counting, Changes]:
+def _kept(state: State) -> tuple[DailyCounts, VersionChanges]:
     """Return the counts and comparisons that all viewers share."""
     if "job_pages" not in state:
-        state["job_pages"] = (Counting(), Changes())
-    kept: tuple[Counting, Changes] = state["job_pages"]
+        state["job_pages"] = (DailyCounts(), VersionChanges())
+    kept: tuple[DailyCounts, VersionChanges] = state["job_pages"]
     return kept
 
 
@@ -85,36 +84,36 @@ class _Known(msgspec.Struct, frozen=True):
 
     mark: object
     until: int
-    page: Drawn
+    page: RenderedPage
 
 
 class _Page:
     """The page of one job. Rendered again for followers only if something has happened."""
 
-    def __init__(self, house: House, called: str, counting: Counting, changes: Changes) -> None:
-        self._house, self._called, self._counting, self._changes = house, called, counting, changes
+    def __init__(self, server: ServerState, called: str, counting: DailyCounts, changes: VersionChanges) -> None:
+        self._server, self._called, self._counting, self._changes = server, called, counting, changes
         self._known: _Known | None = None
 
-    async def draw(self, ground: Ground) -> Drawn:
-        job = job_called(self._house, ground, self._called)
-        mark = await _mark(ground, job)
+    async def draw(self, snapshot: StoreSnapshot) -> RenderedPage:
+        job = job_called(self._server, snapshot, self._called)
+        mark = await _mark(snapshot, job)
         known = self._known
-        if known is not None and known.mark == mark and ground.now < known.until:
+        if known is not None and known.mark == mark and snapshot.now < known.until:
             return known.page
-        page, until = await _job(ground, job, self._counting, self._changes)
+        page, until = await _job(snapshot, job, self._counting, self._changes)
         self._known = _Known(mark, until, page)
         return page
 
 
-async def _mark(ground: Ground, job: JobRow) -> object:
+async def _mark(snapshot: StoreSnapshot, job: JobRow) -> object:
     """Return a value that changes with every event of a job: an entry, an end, a step of an active occurrence."""
-    newest = await ground.store.read(History(job.number, limit=1))
-    active = await ground.store.read(ActiveRuns(job.number, limit=_ACTIVE_MAX))
-    steps = [(row.ref, row.status, row.sequence, row.fence, row.due_at <= ground.now) for row in active]
-    return ground.timeline.revision, [row.place for row in newest.rows], steps
+    newest = await snapshot.store.read(HistoryQuery(job.number, limit=1))
+    active = await snapshot.store.read(ActiveQuery(job.number, limit=_ACTIVE_MAX))
+    steps = [(row.ref, row.status, row.sequence, row.fence, row.due_at <= snapshot.now) for row in active]
+    return snapshot.timeline.revision, [row.place for row in newest.rows], steps
 
 
-class _Standing(msgspec.Struct, frozen=True):
+class _StatusShown(msgspec.Struct, frozen=True):
     """A decision about the whole job: a pause, a stop or a removal."""
 
     by: str
@@ -126,20 +125,22 @@ class _Standing(msgspec.Struct, frozen=True):
 # -- the page --------------------------------------------------------------------------------------------------------
 
 
-async def _job(ground: Ground, job: JobRow, counting: Counting, changes: Changes) -> tuple[Drawn, int]:
+async def _job(
+    snapshot: StoreSnapshot, job: JobRow, counting: DailyCounts, changes: VersionChanges
+) -> tuple[RenderedPage, int]:
     """Render the page. Returns it with the time until which it stays valid if nothing happens."""
-    detail = await job_detail(ground, job, limit=_NEXT, counted_max=_ACTIVE_MAX)
-    newest = await ground.store.read(History(job.number, limit=_CHARTED))
-    nodes = {row.number: row.name for row in await ground.store.read(Nodes())}
+    detail = await job_detail(snapshot, job, limit=_NEXT, counted_max=_ACTIVE_MAX)
+    newest = await snapshot.store.read(HistoryQuery(job.number, limit=_CHARTED))
+    nodes = {row.number: row.name for row in await snapshot.store.read(NodesQuery())}
     runs = [run_seen(row, job, nodes) for row in newest.rows]
     zone = detail.seen.timezone
-    year = await counting.year(ground, job.number, zone, newest)
-    last_changes, more_changes = changes.last(ground, job)
+    year = await counting.year(snapshot, job.number, zone, newest)
+    last_changes, more_changes = changes.last(snapshot, job)
     parts = {
-        "standing": drawn(
-            "job/standing.html",
+        "status": drawn(
+            "job/status.html",
             job=detail,
-            standing=_standing(ground, job),
+            status=_status(snapshot, job),
             actions=[(what, _WORDS.get(what, what.capitalize())) for what in _ACTIONS[detail.seen.state]],
             identity=job_id(job.name),
             counted_max=_ACTIVE_MAX,
@@ -147,7 +148,7 @@ async def _job(ground: Ground, job: JobRow, counting: Counting, changes: Changes
         "next": drawn(
             "job/next.html",
             zone=zone,
-            instants=[(instant, on_the_wall(ground, instant, zone)) for instant in detail.next_runs],
+            instants=[(instant, on_the_wall(snapshot, instant, zone)) for instant in detail.next_runs],
             state=detail.seen.state,
         ),
         "active": drawn("job/active.html", job=detail),
@@ -164,21 +165,21 @@ async def _job(ground: Ground, job: JobRow, counting: Counting, changes: Changes
         ),
     }
     is_whole = year.is_whole and all(change.meant is not None for change in last_changes if change.is_compared)
-    until = [ground.now + _FRESH_FOR, *(microseconds_of(instant) for instant in detail.next_runs[:1])]
-    return Drawn(title=job.name, parts=parts), min(until) if is_whole else ground.now
+    until = [snapshot.now + _FRESH_FOR, *(microseconds_of(instant) for instant in detail.next_runs[:1])]
+    return RenderedPage(title=job.name, parts=parts), min(until) if is_whole else snapshot.now
 
 
-def _standing(ground: Ground, job: JobRow) -> _Standing | None:
+def _status(snapshot: StoreSnapshot, job: JobRow) -> _StatusShown | None:
     """Return the user who paused, stopped or removed the job, when and why; None if no user did."""
     try:
-        stretch = ground.stretch(job.number)
+        segment = snapshot.segment(job.number)
     except ItineraryError:  # the state of the job shows the error
         return None
-    match None if stretch is None else stretch.standing:
-        case Paused() as paused:
-            return _Standing(paused.by, at(paused.since), paused.reason, moment(paused.until))
-        case Stopped() | Removed() as other:
-            return _Standing(other.by, at(other.since), other.reason)
+    match None if segment is None else segment.status:
+        case JobPaused() as paused:
+            return _StatusShown(paused.by, at(paused.since), paused.reason, moment(paused.until))
+        case JobStopped() | JobRemoved() as other:
+            return _StatusShown(other.by, at(other.since), other.reason)
         case _:
             return None
 
@@ -192,7 +193,7 @@ def _runs_what(task: TaskDeclared) -> str:
     return "\n".join(f"{key}: {value}" for key, value in values.items())
 
 
-def _recent(runs: Sequence[RunSeen]) -> str:
+def _recent(runs: Sequence[RunView]) -> str:
     """Render the chart of the latest runs: durations and outcomes."""
     found = percentiles([run.took_seconds for run in runs if run.took_seconds is not None])
     bars = [Bar(run.took_seconds, run.state, _told(run), run_url(run.number)) for run in reversed(runs)]
@@ -202,7 +203,7 @@ def _recent(runs: Sequence[RunSeen]) -> str:
     return drawn("job/recent.html", count=len(runs), found=found, chart=chart, states=[one for one in states if one[1]])
 
 
-def _told(run: RunSeen) -> str:
+def _told(run: RunView) -> str:
     when = "" if run.instant is None else f"{run.instant:%Y-%m-%d %H:%M:%S} UTC: "
     took = "" if run.took_seconds is None else f", took {span(run.took_seconds)}"
     return f"{when}{run.state.replace('_', ' ')}{took}"

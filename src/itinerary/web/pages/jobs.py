@@ -18,20 +18,20 @@ import msgspec
 from litestar import Response, get
 
 from itinerary.errors import ItineraryError
-from itinerary.model.queries import Active, Recent
+from itinerary.model.queries import ActiveQuery, RecentQuery
 from itinerary.model.rows import JobNumber, JobRow, OccurrenceRow
 from itinerary.model.scopes import Scope
 from itinerary.model.states import OccurrenceState
-from itinerary.read.jobs import JobState, Looker
-from itinerary.read.runs import RunSeen, run_seen
-from itinerary.read.snapshot import Ground, moment
-from itinerary.web.job_index import JobBook
-from itinerary.web.live import Drawn
+from itinerary.read.jobs import JobReader, JobState
+from itinerary.read.runs import RunView, run_seen
+from itinerary.read.snapshot import StoreSnapshot, moment
+from itinerary.web.job_index import JobIndex
+from itinerary.web.live import RenderedPage
 from itinerary.web.pages.query_params import asked_text
 from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.poller import Rounds
-from itinerary.web.problems import Refused
+from itinerary.web.poller import Poller
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["JOBS"]
 
@@ -52,13 +52,13 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None
     running: int
     waiting: int
-    last: RunSeen | None
+    last: RunView | None
     outcomes: tuple[OccurrenceState, ...]
     """The outcomes, oldest first."""
     next_at: datetime | None
 
 
-class Choice(msgspec.Struct, frozen=True):
+class StateFilter(msgspec.Struct, frozen=True):
     """A state filter, and the number of jobs in that state."""
 
     state: str
@@ -74,18 +74,18 @@ async def jobs(request: AnyRequest) -> Response[object]:
     state = asked_text(request, "state")
     if state not in {"", _FAILING, *JobState}:
         allowed = ", ".join([*JobState, _FAILING])
-        raise Refused(400, "Bad request", f"state: {state[:50]!r} is none of {allowed}")
-    return await shown(request, partial(_draw, request.app.state.house.rounds, name, state, after))
+        raise RequestRefused(400, "Bad request", f"state: {state[:50]!r} is none of {allowed}")
+    return await shown(request, partial(_draw, request.app.state.server.rounds, name, state, after))
 
 
 JOBS = (jobs,)
 
 
-async def _draw(rounds: Rounds, name: str, state: str, after: str, ground: Ground) -> Drawn:
-    book = await rounds.book(ground)
+async def _draw(rounds: Poller, name: str, state: str, after: str, snapshot: StoreSnapshot) -> RenderedPage:
+    book = await rounds.book(snapshot)
     found = book.search(name)
     rows, has_more = _page(rounds, book, found, state, after)
-    lines = await _lines(rounds, ground, rows)
+    lines = await _lines(rounds, snapshot, rows)
     onward = None if not has_more else _url(name, state, rows[-1].name)
     part = drawn(
         "jobs/list.html",
@@ -93,10 +93,10 @@ async def _draw(rounds: Rounds, name: str, state: str, after: str, ground: Groun
         onward=onward,
         first=_url(name, state) if after else None,
         is_filtered=bool(name or state),
-        has_any=bool(ground.timeline.jobs),
+        has_any=bool(snapshot.timeline.jobs),
     )
     choices = _choices(rounds, book, name, state)
-    return Drawn(
+    return RenderedPage(
         title="Jobs", parts={"search": drawn("jobs/search.html", name=name, state=state, choices=choices), "jobs": part}
     )
 
@@ -106,7 +106,7 @@ def _url(name: str, state: str, after: str = "") -> str:
     return f"/jobs?{urlencode(asked)}" if asked else "/jobs"
 
 
-def _page(rounds: Rounds, book: JobBook, found: Sequence[JobRow], state: str, after: str) -> tuple[list[JobRow], bool]:
+def _page(rounds: Poller, book: JobIndex, found: Sequence[JobRow], state: str, after: str) -> tuple[list[JobRow], bool]:
     """Return the rows of the page, and whether more follow.
 
     Few jobs are failing, finished or without their code: for those states, only the few are searched.
@@ -130,7 +130,7 @@ def _page(rounds: Rounds, book: JobBook, found: Sequence[JobRow], state: str, af
     return book.page([row for row in found if row.number in few], _HERE, after, PAGE)
 
 
-def _choices(rounds: Rounds, book: JobBook, name: str, chosen: str) -> list[Choice]:
+def _choices(rounds: Poller, book: JobIndex, name: str, chosen: str) -> list[StateFilter]:
     """Return the filters with counts over all jobs, whatever the search is."""
     counts: Counter[str] = Counter({str(state): count for state, count in book.counts.items()})
     over = sum(book.state(job) is JobState.ACTIVE for job in rounds.finished if job in book.known)
@@ -141,31 +141,33 @@ def _choices(rounds: Rounds, book: JobBook, name: str, chosen: str) -> list[Choi
     everything = sum(count for state, count in counts.items() if state not in {_FAILING, JobState.REMOVED})
     order = [JobState.ACTIVE, _FAILING, *(state for state in JobState if state is not JobState.ACTIVE)]
     return [
-        Choice("all", everything, _url(name, ""), not chosen),
+        StateFilter("all", everything, _url(name, ""), not chosen),
         *(
-            Choice(str(state), counts[state], _url(name, str(state)), chosen == state)
+            StateFilter(str(state), counts[state], _url(name, str(state)), chosen == state)
             for state in order
             if counts[state] or chosen == state
         ),
     ]
 
 
-async def _lines(rounds: Rounds, ground: Ground, rows: Sequence[JobRow]) -> list[JobLine]:
-    active = await ground.store.read(Active(limit=_ACTIVE_MAX))
-    looker = Looker(ground, rounds.lacked, active)
-    past = await ground.store.read(Recent(tuple(row.number for row in rows), _OUTCOMES))
-    return [_line(rounds, ground, looker, row, past.get(row.number, ())) for row in rows]
+async def _lines(rounds: Poller, snapshot: StoreSnapshot, rows: Sequence[JobRow]) -> list[JobLine]:
+    active = await snapshot.store.read(ActiveQuery(limit=_ACTIVE_MAX))
+    reader = JobReader(snapshot, rounds.lacked, active)
+    past = await snapshot.store.read(RecentQuery(tuple(row.number for row in rows), _OUTCOMES))
+    return [_line(rounds, snapshot, reader, row, past.get(row.number, ())) for row in rows]
 
 
-def _line(rounds: Rounds, ground: Ground, looker: Looker, row: JobRow, past: Sequence[OccurrenceRow]) -> JobLine:
-    state, why, following = looker.state(row)
-    running, waiting = looker.under_way(row.number)
+def _line(
+    rounds: Poller, snapshot: StoreSnapshot, reader: JobReader, row: JobRow, past: Sequence[OccurrenceRow]
+) -> JobLine:
+    state, why, following = reader.state(row)
+    running, waiting = reader.under_way(row.number)
     return JobLine(
         job=row.name,
         state=str(state),
         why=why,
         is_failing=row.number in rounds.failing,
-        schedule=_words(ground, row.number),
+        schedule=_words(snapshot, row.number),
         running=running,
         waiting=waiting,
         last=run_seen(past[0], row, {}) if past else None,
@@ -174,9 +176,9 @@ def _line(rounds: Rounds, ground: Ground, looker: Looker, row: JobRow, past: Seq
     )
 
 
-def _words(ground: Ground, job: JobNumber) -> str | None:
+def _words(snapshot: StoreSnapshot, job: JobNumber) -> str | None:
     try:
-        stretch = ground.stretch(job)
-        return None if stretch is None else str(stretch.schedule)
+        segment = snapshot.segment(job)
+        return None if segment is None else str(segment.schedule)
     except ItineraryError:
         return None

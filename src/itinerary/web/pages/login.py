@@ -11,7 +11,7 @@ from litestar.response import Redirect
 from itinerary.model.scopes import Scope
 from itinerary.web.access import PUBLIC, Rejection
 from itinerary.web.litestar_guard import add_headers, caller_of, form_of, refused, visit_of
-from itinerary.web.live import Drawn
+from itinerary.web.live import RenderedPage
 from itinerary.web.pages.rendering import AnyRequest, framed
 from itinerary.web.pages.templates import drawn
 
@@ -29,7 +29,7 @@ async def sign_in(request: AnyRequest) -> Response[Any]:
     """What was typed into it."""
     fields = await form_of(request)
     token, onward = fields.get("token", "").strip(), fields.get("next", "/")
-    found = await request.app.state.door.sign_in(visit_of(request, PUBLIC), token)
+    found = await request.app.state.admission.sign_in(visit_of(request, PUBLIC), token)
     if isinstance(found, Rejection):
         refused(request, found)
         return framed(request, _form(request, onward, found.detail, found.status))
@@ -40,16 +40,16 @@ async def sign_in(request: AnyRequest) -> Response[Any]:
 @post("/logout", opt={"needs": Scope.READ}, include_in_schema=False)
 async def sign_out(request: AnyRequest) -> Response[Any]:
     """Forget the session."""
-    add_headers(request, request.app.state.door.sign_out(visit_of(request, Scope.READ)))
+    add_headers(request, request.app.state.admission.sign_out(visit_of(request, Scope.READ)))
     return Redirect("/login", status_code=303)
 
 
 SIGNING = (ask, sign_in, sign_out)
 
 
-def _form(request: AnyRequest, onward: str, why: str | None, status: int = 200) -> Drawn:
+def _form(request: AnyRequest, onward: str, why: str | None, status: int = 200) -> RenderedPage:
     form = drawn("login.html", onward=_local(onward), why=why, csrf=caller_of(request).csrf)
-    return Drawn(title="Sign in", parts={"login": form}, status=status)
+    return RenderedPage(title="Sign in", parts={"login": form}, status=status)
 
 
 def _local(onward: str) -> str:

@@ -15,45 +15,45 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from itinerary.errors import NotThere
-from itinerary.model.queries import ByRef
+from itinerary.errors import NotFoundError
+from itinerary.model.queries import ByRefQuery
 from itinerary.model.rows import JobRow, OccurrenceRow, Ref
 from itinerary.model.text import shown
 from itinerary.read.run_lookup import row_of_run_id
-from itinerary.read.snapshot import Ground
-from itinerary.web.server_state import House
+from itinerary.read.snapshot import StoreSnapshot
+from itinerary.web.server_state import ServerState
 
 __all__ = ["job_called", "number_called", "row_of"]
 
 _DIGITS_MAX: Final = 18
 
 
-def job_called(house: House, ground: Ground, called: str) -> JobRow:
-    """Look up the job that an address names. Raises NotThere."""
-    found = house.job_of_name(called, ground.timeline)
+def job_called(server: ServerState, snapshot: StoreSnapshot, called: str) -> JobRow:
+    """Look up the job that an address names. Raises NotFoundError."""
+    found = server.job_of_name(called, snapshot.timeline)
     if found is None and (identity := _as_id(called)) is not None:
-        found = house.job_of_id(identity, ground.timeline)
+        found = server.job_of_id(identity, snapshot.timeline)
     if found is None:
-        raise NotThere(f"there is no job {shown(called)} here; it may have another name, or be in another store")
+        raise NotFoundError(f"there is no job {shown(called)} here; it may have another name, or be in another store")
     return found
 
 
-async def row_of(ground: Ground, called: str) -> OccurrenceRow:
-    """Look up an occurrence by its number. Raises NotThere."""
+async def row_of(snapshot: StoreSnapshot, called: str) -> OccurrenceRow:
+    """Look up an occurrence by its number. Raises NotFoundError."""
     number = Ref(int(called)) if _is_number(called) else Ref(-1)
-    row = (await ground.store.read(ByRef((number,)))).get(number)
-    if row is None or row.job not in ground.timeline.jobs:  # its job may be newer than this snapshot
-        raise NotThere(f"there is no occurrence {shown(called)} here, or it is no longer kept")
+    row = (await snapshot.store.read(ByRefQuery((number,)))).get(number)
+    if row is None or row.job not in snapshot.timeline.jobs:  # its job may be newer than this snapshot
+        raise NotFoundError(f"there is no occurrence {shown(called)} here, or it is no longer kept")
     return row
 
 
-async def number_called(house: House, ground: Ground, called: str) -> Ref:
-    """Return the number of an occurrence that is named by its number or a run id. Raises NotThere."""
+async def number_called(server: ServerState, snapshot: StoreSnapshot, called: str) -> Ref:
+    """Return the number of an occurrence that is named by its number or a run id. Raises NotFoundError."""
     if _is_number(called):
         return Ref(int(called))
-    found = await _by_run_id(house, ground, called)
+    found = await _by_run_id(server, snapshot, called)
     if found is None:
-        raise NotThere(
+        raise NotFoundError(
             f"there is no occurrence {shown(called)} here, or it is no longer kept; "
             "give its number, its id, or a run id such as etl:1767225600"
         )
@@ -71,8 +71,8 @@ def _as_id(text: str) -> UUID | None:
         return None
 
 
-async def _by_run_id(house: House, ground: Ground, called: str) -> Ref | None:
+async def _by_run_id(server: ServerState, snapshot: StoreSnapshot, called: str) -> Ref | None:
     name = called.rpartition(":")[0]
-    job = house.job_of_name(name, ground.timeline)
-    row = None if job is None else await row_of_run_id(ground.store.read, name, job.number, called)
+    job = server.job_of_name(name, snapshot.timeline)
+    row = None if job is None else await row_of_run_id(snapshot.store.read, name, job.number, called)
     return None if row is None else row.ref

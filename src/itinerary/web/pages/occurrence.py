@@ -17,18 +17,18 @@ from litestar import Response, get
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from itinerary.errors import ItineraryError, NotThere
+from itinerary.errors import ItineraryError, NotFoundError
 from itinerary.explain import Explanation, explain_occurrence
-from itinerary.model.queries import Details
+from itinerary.model.queries import DetailsQuery
 from itinerary.model.rows import OccurrenceRow
 from itinerary.model.scopes import Scope
 from itinerary.model.states import FINAL
-from itinerary.read.run_lookup import Run
+from itinerary.read.run_lookup import RunReference
 from itinerary.read.runs import RunDetail, run_detail
-from itinerary.read.snapshot import Ground
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules.durations import SECOND
 from itinerary.web.heavy.ask import named_by_number
-from itinerary.web.live import Drawn
+from itinerary.web.live import RenderedPage
 from itinerary.web.pages.attempts import attempts_of, said_by, waterfall
 from itinerary.web.pages.filters import run_url
 from itinerary.web.pages.local_time import on_the_wall
@@ -37,7 +37,7 @@ from itinerary.web.pages.related import related_to
 from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.state_history import trail_drawn
 from itinerary.web.pages.templates import drawn
-from itinerary.web.server_state import House
+from itinerary.web.server_state import ServerState
 
 __all__ = ["OCCURRENCE"]
 
@@ -49,10 +49,10 @@ _FACTS_MAX: Final = 40
 @get("/runs/{called:str}", opt={"needs": Scope.READ}, include_in_schema=False)
 async def occurrence_page(request: AnyRequest, called: FromPath[str]) -> Response[Any]:
     """One occurrence."""
-    house: House = request.app.state.house
+    server: ServerState = request.app.state.server
     if not (called.isascii() and called.isdigit()):
         named = await named_by_number(request, called)
-        return Redirect(run_url(await number_called(house, await house.ground(), named)), status_code=303)
+        return Redirect(run_url(await number_called(server, await server.snapshot(), named)), status_code=303)
     return await shown(request, _Page(called).draw)
 
 
@@ -61,13 +61,13 @@ async def output_file(
     request: AnyRequest, called: FromPath[str], place: FromPath[int], number: FromPath[int]
 ) -> Response[bytes]:
     """What one attempt wrote, all that is kept of it. It comes from a task, so nothing may take it for a page."""
-    ground = await request.app.state.house.ground()
-    row = await row_of(ground, called)
-    found = await ground.store.read(Details((row.ref,)))
+    snapshot = await request.app.state.server.snapshot()
+    row = await row_of(snapshot, called)
+    found = await snapshot.store.read(DetailsQuery((row.ref,)))
     attempts = found[0].attempts if found else ()
     output = next((one.output for one in attempts if (one.place, one.number) == (place, number)), None)
     if output is None:
-        raise NotThere(
+        raise NotFoundError(
             f"attempt {number} of task {place} of occurrence {row.ref} has no output, or it is no longer kept"
         )
     name = f"run-{row.ref}-task-{place}-attempt-{number}.txt"
@@ -86,45 +86,45 @@ class _Page:
 
     def __init__(self, called: str) -> None:
         self._called = called
-        self._known: tuple[OccurrenceRow, int, Drawn] | None = None
+        self._known: tuple[OccurrenceRow, int, RenderedPage] | None = None
 
-    async def draw(self, ground: Ground) -> Drawn:
-        row = await row_of(ground, self._called)
+    async def draw(self, snapshot: StoreSnapshot) -> RenderedPage:
+        row = await row_of(snapshot, self._called)
         if self._known is not None:
             before, since, page = self._known
-            if row == before and row.status in FINAL and ground.now - since < _FRESH_FOR:
+            if row == before and row.status in FINAL and snapshot.now - since < _FRESH_FOR:
                 return page
-        page = await _occurrence(ground, row)
-        self._known = (row, ground.now, page)
+        page = await _occurrence(snapshot, row)
+        self._known = (row, snapshot.now, page)
         return page
 
 
-async def _occurrence(ground: Ground, row: OccurrenceRow) -> Drawn:
-    job = ground.timeline.jobs[row.job]
-    detail = await run_detail(ground, Run(job.name, row.key, row.ref))
-    zone = ground.zone_of_job(row.job)
+async def _occurrence(snapshot: StoreSnapshot, row: OccurrenceRow) -> RenderedPage:
+    job = snapshot.timeline.jobs[row.job]
+    detail = await run_detail(snapshot, RunReference(job.name, row.key, row.ref))
+    zone = snapshot.zone_of_job(row.job)
     is_over = row.status in FINAL
-    attempts = attempts_of(detail, ground.now)
+    attempts = attempts_of(detail, snapshot.now)
     said = said_by(attempts)
-    related = await related_to(ground, row, detail)
+    related = await related_to(snapshot, row, detail)
     parts = {
         "outcome": drawn(
             "run/outcome.html",
             detail=detail,
             zone=zone,
-            wall=on_the_wall(ground, detail.run.instant, zone),
+            wall=on_the_wall(snapshot, detail.run.instant, zone),
             is_over=is_over,
             is_due_later=detail.due_at != detail.run.instant and detail.run.kind == "scheduled",
             related=related,
         ),
-        "explanation": await _explained(ground, row),
-        "states": trail_drawn(detail, ground.now),
-        "tasks": waterfall(detail, attempts, ground.now),
+        "explanation": await _explained(snapshot, row),
+        "states": trail_drawn(detail, snapshot.now),
+        "tasks": waterfall(detail, attempts, snapshot.now),
         "output": drawn("run/output.html", said=said, number=row.ref),
         "related": drawn("run/related.html", related=related),
         "configuration": drawn("configuration.html", settings=detail.configuration),
     }
-    return Drawn(title=_title(detail), parts=parts)
+    return RenderedPage(title=_title(detail), parts=parts)
 
 
 def _title(detail: RunDetail) -> str:
@@ -132,9 +132,9 @@ def _title(detail: RunDetail) -> str:
     return detail.run.run if detail.run.kind == "scheduled" else f"{detail.run.run}, {detail.run.kind}"
 
 
-async def _explained(ground: Ground, row: OccurrenceRow) -> str:
+async def _explained(snapshot: StoreSnapshot, row: OccurrenceRow) -> str:
     try:
-        found = await explain_occurrence(ground.store, ground.timeline, ground.status, row)
+        found = await explain_occurrence(snapshot.store, snapshot.timeline, snapshot.status, row)
     except ItineraryError as error:
         return drawn("run/unexplained.html", why=str(error))
     facts = [(fact, _moment(fact.at)) for fact in found.facts[:_FACTS_MAX]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from itinerary.web.pages.rendering import AnyRequest
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 __all__ = ["TEXT_MAX", "asked_text"]
 
@@ -16,5 +16,5 @@ def asked_text(request: AnyRequest, name: str) -> str:
     """Return a text parameter; empty if it is missing. Raises Refused if it is too long."""
     value = request.query_params.get(name, "")
     if not isinstance(value, str) or len(value) > TEXT_MAX:
-        raise Refused(400, "Bad request", f"{name}: longer than {TEXT_MAX} characters")
+        raise RequestRefused(400, "Bad request", f"{name}: longer than {TEXT_MAX} characters")
     return value.strip()

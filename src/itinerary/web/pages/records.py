@@ -17,22 +17,22 @@ import msgspec
 from litestar import Response, get
 from litestar.params import FromPath
 
-from itinerary.errors import NotThere
-from itinerary.model.queries import Streams
+from itinerary.errors import NotFoundError
+from itinerary.model.queries import StreamsQuery
 from itinerary.model.scopes import Scope
 from itinerary.model.text import shown as quoted
-from itinerary.read.jobs import JobSeen, Looker
-from itinerary.read.snapshot import Ground
+from itinerary.read.jobs import JobReader, JobView
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.records.batches import Event
 from itinerary.records.cycle import Cycle
 from itinerary.records.inspect import desks, events_page
-from itinerary.web.live import Drawn
+from itinerary.web.live import RenderedPage
 from itinerary.web.pages.filters import desk_of_url, desk_url
 from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 from itinerary.web.record_log_cache import DeskNow
-from itinerary.web.server_state import House
+from itinerary.web.server_state import ServerState
 
 __all__ = ["RECORD_PAGES"]
 
@@ -47,13 +47,15 @@ _DIGITS_MAX: Final = 15
 @get("/records", opt={"needs": Scope.READ}, include_in_schema=False)
 async def all_desks(request: AnyRequest) -> Response[Any]:
     """The desks."""
-    house: House = request.app.state.house
+    server: ServerState = request.app.state.server
 
-    async def draw(ground: Ground) -> Drawn:
-        found = await desks(ground.store)
-        now = {seen.desk: await house.books.desk(ground.store, seen.desk, seen.sequence) for seen in found[:_DESKS_MAX]}
+    async def draw(snapshot: StoreSnapshot) -> RenderedPage:
+        found = await desks(snapshot.store)
+        now = {
+            seen.desk: await server.books.desk(snapshot.store, seen.desk, seen.sequence) for seen in found[:_DESKS_MAX]
+        }
         part = drawn("records/desks.html", desks=found[:_DESKS_MAX], more=max(len(found) - _DESKS_MAX, 0), now=now)
-        return Drawn(title="Records", parts={"desks": part})
+        return RenderedPage(title="Records", parts={"desks": part})
 
     return await shown(request, draw)
 
@@ -61,20 +63,20 @@ async def all_desks(request: AnyRequest) -> Response[Any]:
 @get("/records/{desk:str}", opt={"needs": Scope.READ}, include_in_schema=False)
 async def one_desk(request: AnyRequest, desk: FromPath[str]) -> Response[Any]:
     """One of them."""
-    house: House = request.app.state.house
+    server: ServerState = request.app.state.server
     name = desk_of_url(desk)
     asked = _Asked.of(request, name)
 
-    async def draw(ground: Ground) -> Drawn:
-        streams = await ground.store.read(Streams(name))
+    async def draw(snapshot: StoreSnapshot) -> RenderedPage:
+        streams = await snapshot.store.read(StreamsQuery(name))
         if not streams:
-            raise NotThere(f"no desk {quoted(name)} has a log in this store")
-        now = await house.books.desk(ground.store, name, streams[0].last)
+            raise NotFoundError(f"no desk {quoted(name)} has a log in this store")
+        now = await server.books.desk(snapshot.store, name, streams[0].last)
         page = await events_page(
-            ground.store, name, before=asked.before, partition=asked.partition, record=asked.record, limit=_EVENTS
+            snapshot.store, name, before=asked.before, partition=asked.partition, record=asked.record, limit=_EVENTS
         )
         parts = {
-            "cycles": drawn("records/cycles.html", cycles=await _cycles(house, ground, name), now=now),
+            "cycles": drawn("records/cycles.html", cycles=await _cycles(server, snapshot, name), now=now),
             "partitions": drawn(
                 "records/partitions.html", desk=name, now=now, listed=_busiest(now), more=_more(now), asked=asked
             ),
@@ -82,7 +84,7 @@ async def one_desk(request: AnyRequest, desk: FromPath[str]) -> Response[Any]:
                 "records/events.html", desk=name, asked=asked, events=[_line(event) for event in page.events], page=page
             ),
         }
-        return Drawn(title=name, parts=parts)
+        return RenderedPage(title=name, parts=parts)
 
     return await shown(request, draw)
 
@@ -102,10 +104,10 @@ class _Asked(msgspec.Struct, frozen=True):
     def of(cls, request: AnyRequest, desk: str) -> _Asked:
         said = request.query_params
         if unknown := sorted(set(said) - {"partition", "record", "before", "seen"}):
-            raise Refused(400, "Bad request", f"{quoted(unknown[0])} is nothing that this page can be asked for")
+            raise RequestRefused(400, "Bad request", f"{quoted(unknown[0])} is nothing that this page can be asked for")
         before = said.get("before")
         if before is not None and not (before.isascii() and before.isdigit() and len(before) <= _DIGITS_MAX):
-            raise Refused(400, "Bad request", f"before: {quoted(before)} is not the number of an event")
+            raise RequestRefused(400, "Bad request", f"before: {quoted(before)} is not the number of an event")
         return cls(desk, said.get("partition") or None, said.get("record") or None, int(before) if before else None)
 
     def address(self, **changes: object) -> str:
@@ -146,15 +148,15 @@ def _more(now: DeskNow) -> int:
     return max(len(now.partitions) - _PARTITIONS_MAX, 0)
 
 
-async def _cycles(house: House, ground: Ground, desk: str) -> list[JobSeen]:
+async def _cycles(server: ServerState, snapshot: StoreSnapshot, desk: str) -> list[JobView]:
     """Return the three jobs of a record scheduler, as far as they exist."""
-    view = await house.view()
+    view = await server.view()
     found = []
     for cycle in Cycle:
         try:
             job = view.job(f"{desk}.{cycle.value}")
-        except NotThere:
+        except NotFoundError:
             continue
-        if job.number in ground.timeline.jobs:
-            found.append(await (await Looker.at(ground, job.number)).seen(job))
+        if job.number in snapshot.timeline.jobs:
+            found.append(await (await JobReader.at(snapshot, job.number)).seen(job))
     return found

@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import Active, ByRef, History
+from itinerary.model.queries import ActiveQuery, ByRefQuery, HistoryQuery
 from itinerary.model.reasons import ReasonKind, named_occurrences, read_reason
 from itinerary.model.rows import OccurrenceRow, Ref
-from itinerary.read.runs import RunDetail, RunSeen, run_seen
-from itinerary.read.snapshot import Ground
+from itinerary.read.runs import RunDetail, RunView, run_seen
+from itinerary.read.snapshot import StoreSnapshot
 from itinerary.stores.paging import occurrences_of
 
 __all__ = ["Link", "Related", "related_to"]
@@ -45,7 +45,7 @@ class Link(msgspec.Struct, frozen=True):
 
     what: str
     number: Ref
-    run: RunSeen | None
+    run: RunView | None
     """None: the occurrence is no longer kept."""
 
 
@@ -58,22 +58,22 @@ class Related(msgspec.Struct, frozen=True):
     later: Ref | None
 
 
-async def related_to(ground: Ground, row: OccurrenceRow, detail: RunDetail) -> Related:
+async def related_to(snapshot: StoreSnapshot, row: OccurrenceRow, detail: RunDetail) -> Related:
     """Return the related occurrences. Needs only a few store reads."""
     named = _named_in([row.reason, row.cancelled_by, *(step.why for step in detail.trail)], row.ref)
-    rows = await ground.store.read(ByRef(tuple(named)))
-    links = [_link(ground, what, ref, rows.get(ref)) for ref, what in named.items()]
-    again = await occurrences_of(ground.store.read, row.job, row.instant)
-    links += [_link(ground, _again(row, one), one.ref, one) for one in again if one.ref != row.ref]
-    around = list((await ground.store.read(History(row.job, row.place, _AROUND))).rows)
-    waiting = await ground.store.read(Active(row.job, limit=_AROUND))
+    rows = await snapshot.store.read(ByRefQuery(tuple(named)))
+    links = [_link(snapshot, what, ref, rows.get(ref)) for ref, what in named.items()]
+    again = await occurrences_of(snapshot.store.read, row.job, row.instant)
+    links += [_link(snapshot, _again(row, one), one.ref, one) for one in again if one.ref != row.ref]
+    around = list((await snapshot.store.read(HistoryQuery(row.job, row.place, _AROUND))).rows)
+    waiting = await snapshot.store.read(ActiveQuery(row.job, limit=_AROUND))
     linked = {link.number for link in links}
     for one in (*waiting, *around):
         reason = read_reason(one.reason)
         if reason is not None and reason.ref == row.ref and one.ref not in linked:
-            links.append(_link(ground, _NAMED_BY.get(reason.kind, "It is named by"), one.ref, one))
+            links.append(_link(snapshot, _NAMED_BY.get(reason.kind, "It is named by"), one.ref, one))
     earlier = around[0].ref if row.place is not None and around else None
-    return Related(tuple(links[:_LINKS_MAX]), earlier, await _later(ground, row))
+    return Related(tuple(links[:_LINKS_MAX]), earlier, await _later(snapshot, row))
 
 
 def _named_in(texts: Iterable[str | None], own: Ref) -> dict[Ref, str]:
@@ -98,13 +98,13 @@ def _again(row: OccurrenceRow, other: OccurrenceRow) -> str:
     return "Of the same instant"
 
 
-def _link(ground: Ground, what: str, ref: Ref, row: OccurrenceRow | None) -> Link:
-    job = None if row is None else ground.timeline.jobs.get(row.job)
+def _link(snapshot: StoreSnapshot, what: str, ref: Ref, row: OccurrenceRow | None) -> Link:
+    job = None if row is None else snapshot.timeline.jobs.get(row.job)
     return Link(what, ref, None if row is None or job is None else run_seen(row, job, {}))
 
 
-async def _later(ground: Ground, row: OccurrenceRow) -> Ref | None:
+async def _later(snapshot: StoreSnapshot, row: OccurrenceRow) -> Ref | None:
     if row.place is None:
         return None
-    page = await ground.store.read(History(row.job, row.place + 2, 1))
+    page = await snapshot.store.read(HistoryQuery(row.job, row.place + 2, 1))
     return page.rows[0].ref if page.rows and page.rows[0].ref != row.ref else None

@@ -21,7 +21,7 @@ from itinerary.model.scopes import Scope
 from itinerary.node.thread import installed_version
 from itinerary.web.actions.flash import take_notice
 from itinerary.web.litestar_guard import caller_of
-from itinerary.web.live import Draw, Drawn, Hub, hash_of
+from itinerary.web.live import Draw, LivePages, RenderedPage, hash_of
 from itinerary.web.pages.templates import drawn
 from itinerary.web.stream_admission import joined, while_admitted
 
@@ -42,7 +42,7 @@ _NAVIGATION: Final = (
 
 async def shown(request: AnyRequest, draw: Draw) -> Response[Any]:
     """Return the response for a page, or the stream of its changes."""
-    hub: Hub = request.app.state.hub
+    hub: LivePages = request.app.state.hub
     key = page_key(request)
     if _EVENTS in request.headers.get("accept", ""):
         seen = dict(item.partition(":")[::2] for item in request.query_params.get(_SEEN, "").split(",") if item)
@@ -55,7 +55,7 @@ async def shown(request: AnyRequest, draw: Draw) -> Response[Any]:
     return framed(request, found)
 
 
-def framed(request: AnyRequest, page: Drawn) -> Response[str]:
+def framed(request: AnyRequest, page: RenderedPage) -> Response[str]:
     """Return a page with its frame."""
     caller, hub = caller_of(request), request.app.state.hub
     parts = {name: (hash_of(html), Markup(html)) for name, html in page.parts.items()}  # noqa: S704 - drawn by templates
@@ -67,9 +67,9 @@ def framed(request: AnyRequest, page: Drawn) -> Response[str]:
         path=request.url.path,
         caller=caller,
         may_operate=caller.may(Scope.OPERATE),
-        node=hub.house.node.name,
-        store=hub.house.configuration.store.partition(":")[0],
-        trouble=hub.house.trouble,
+        node=hub.server.node.name,
+        store=hub.server.configuration.store.partition(":")[0],
+        trouble=hub.server.trouble,
         version=installed_version(),
         notice=take_notice(request),
     )
@@ -82,6 +82,8 @@ def page_key(request: AnyRequest) -> str:
     return f"{request.url.path}?{urlencode(sorted(asked))}"
 
 
-def _away(error: StoreError) -> Drawn:
+def _away(error: StoreError) -> RenderedPage:
     """Return the page for a store outage, if no earlier rendering is kept."""
-    return Drawn(title="The store cannot be reached", parts={"away": drawn("away.html", why=str(error))}, status=503)
+    return RenderedPage(
+        title="The store cannot be reached", parts={"away": drawn("away.html", why=str(error))}, status=503
+    )

@@ -12,7 +12,7 @@ from itinerary.read.runs import RunDetail, StepSeen
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of
 from itinerary.web.charts.marks import tone_of
-from itinerary.web.charts.waterfall import Span, ribbon
+from itinerary.web.charts.waterfall import ChartSpan, ribbon
 from itinerary.web.pages.filters import span as told_span
 from itinerary.web.pages.templates import drawn
 
@@ -71,7 +71,7 @@ def _ribbon(steps: list[StepSeen], places: list[int], ends: list[int]) -> str:
     ]
     if not pieces:
         return ""
-    return ribbon(Span(pieces[0][0], max(end for _, end, _, _ in pieces)), pieces[-(_FIRST + _LAST) :])
+    return ribbon(ChartSpan(pieces[0][0], max(end for _, end, _, _ in pieces)), pieces[-(_FIRST + _LAST) :])
 
 
 def _at(moment: datetime | None) -> int:

@@ -20,18 +20,18 @@ from markupsafe import Markup
 
 from itinerary.model.scopes import Scope
 from itinerary.read.jobs import JobState
-from itinerary.read.snapshot import Ground, at
+from itinerary.read.snapshot import StoreSnapshot, at
 from itinerary.schedules.durations import SECOND
-from itinerary.web.charts.gantt import Scale, bars, lane, mark_at, now_line, stretch_at, tick_lines
+from itinerary.web.charts.gantt import Scale, bars, lane, mark_at, now_line, range_at, tick_lines
 from itinerary.web.charts.marks import Tone
-from itinerary.web.live import Drawn
+from itinerary.web.live import RenderedPage
 from itinerary.web.pages.filters import run_url, span
 from itinerary.web.pages.query_params import asked_text
 from itinerary.web.pages.rendering import AnyRequest, shown
 from itinerary.web.pages.templates import drawn
-from itinerary.web.poller import Rounds
-from itinerary.web.problems import Refused
-from itinerary.web.timeline_data import Item, Lane, Numbers, lanes_of
+from itinerary.web.poller import Poller
+from itinerary.web.problems import RequestRefused
+from itinerary.web.timeline_data import Item, JobLane, Numbers, lanes_of
 
 __all__ = ["TIMELINE"]
 
@@ -52,7 +52,7 @@ _LATEST: Final = int(datetime(2199, 1, 1, tzinfo=UTC).timestamp()) * SECOND
 _HERE: Final = frozenset(set(JobState) - {JobState.REMOVED})
 
 
-class Asked(msgspec.Struct, frozen=True):
+class TimelineParameters(msgspec.Struct, frozen=True):
     """The query parameters of the page."""
 
     span: str
@@ -75,7 +75,7 @@ class Asked(msgspec.Struct, frozen=True):
         return f"/timeline?{urlencode({key: value for key, value in wanted.items() if value})}"
 
 
-class Row(msgspec.Struct, frozen=True):
+class RenderedLane(msgspec.Struct, frozen=True):
     """A rendered lane."""
 
     job: str
@@ -89,13 +89,13 @@ class Row(msgspec.Struct, frozen=True):
 @get("/timeline", opt={"needs": Scope.READ}, include_in_schema=False)
 async def timeline(request: AnyRequest) -> Response[object]:
     """The page."""
-    asked = Asked(
+    asked = TimelineParameters(
         _span(asked_text(request, "span") or "1h"),
         _at(asked_text(request, "at")),
         asked_text(request, "jobs"),
         asked_text(request, "after"),
     )
-    return await shown(request, partial(_draw, request.app.state.house.rounds, asked))
+    return await shown(request, partial(_draw, request.app.state.server.rounds, asked))
 
 
 TIMELINE = (timeline,)
@@ -103,7 +103,7 @@ TIMELINE = (timeline,)
 
 def _span(text: str) -> str:
     if text not in _SPANS:
-        raise Refused(400, "Bad request", f"span: {text[:50]!r} is none of {', '.join(_SPANS)}")
+        raise RequestRefused(400, "Bad request", f"span: {text[:50]!r} is none of {', '.join(_SPANS)}")
     return text
 
 
@@ -114,21 +114,21 @@ def _at(text: str) -> int | None:
         found = datetime.fromisoformat(text)
         instant = int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()) * SECOND
     except (ValueError, OverflowError):
-        raise Refused(400, "Bad request", f"at: {text[:50]!r} is no time such as 2026-11-16T12:00:00Z") from None
+        raise RequestRefused(400, "Bad request", f"at: {text[:50]!r} is no time such as 2026-11-16T12:00:00Z") from None
     return min(max(instant, _EARLIEST), _LATEST)
 
 
-async def _draw(rounds: Rounds, asked: Asked, ground: Ground) -> Drawn:
+async def _draw(rounds: Poller, asked: TimelineParameters, snapshot: StoreSnapshot) -> RenderedPage:
     step = asked.length // 60
-    start = ground.now // step * step - asked.length * 2 // 3 if asked.at is None else asked.at
+    start = snapshot.now // step * step - asked.length * 2 // 3 if asked.at is None else asked.at
     scale = Scale(start, start + asked.length)
-    book = await rounds.book(ground)
+    book = await rounds.book(snapshot)
     jobs, has_more = book.page(book.search(asked.jobs), _HERE, asked.after, _LANES_MAX)
-    lanes = await lanes_of(ground, jobs, scale.start, scale.end)
+    lanes = await lanes_of(snapshot, jobs, scale.start, scale.end)
     ticks = _ticks(asked, scale)
     single = _single(lanes)
     lines = tick_lines(scale.at(tick) for tick in ticks)
-    rows = [_row(scale, lines, one, ground.now // step * step, is_single=one.job in single) for one in lanes]
+    rows = [_row(scale, lines, one, snapshot.now // step * step, is_single=one.job in single) for one in lanes]
     chart = drawn(
         "timeline/chart.html",
         rows=rows,
@@ -138,13 +138,13 @@ async def _draw(rounds: Rounds, asked: Asked, ground: Ground) -> Drawn:
         end=at(scale.end),
         onward=asked.url(after=jobs[-1].name) if has_more else None,
         first=asked.url(after="") if asked.after else None,
-        has_any=bool(ground.timeline.jobs),
+        has_any=bool(snapshot.timeline.jobs),
         states=sorted({state for row in rows for state in row.counts}),
     )
-    return Drawn(title="Timeline", parts={"window": _window(asked, scale, ground.now), "chart": chart})
+    return RenderedPage(title="Timeline", parts={"window": _window(asked, scale, snapshot.now), "chart": chart})
 
 
-def _window(asked: Asked, scale: Scale, now: int) -> Markup:
+def _window(asked: TimelineParameters, scale: Scale, now: int) -> Markup:
     """Render the controls of the window."""
     names = list(_SPANS)
     place = names.index(asked.span)
@@ -171,12 +171,12 @@ def _window(asked: Asked, scale: Scale, now: int) -> Markup:
     )
 
 
-def _ticks(asked: Asked, scale: Scale) -> list[int]:
+def _ticks(asked: TimelineParameters, scale: Scale) -> list[int]:
     step = _TICKS[asked.span]
     return list(range(-(-scale.start // step) * step, scale.end, step))
 
 
-def _single(lanes: list[Lane]) -> set[str]:
+def _single(lanes: list[JobLane]) -> set[str]:
     """Return the lanes in which each occurrence is drawn: the smallest ones, as many as a page holds."""
     left, chosen = _MARKS_MAX, set[str]()
     for one in sorted(lanes, key=lambda one: one.size):
@@ -187,17 +187,17 @@ def _single(lanes: list[Lane]) -> set[str]:
     return chosen
 
 
-def _row(scale: Scale, lines: Markup, one: Lane, now: int, *, is_single: bool) -> Row:
+def _row(scale: Scale, lines: Markup, one: JobLane, now: int, *, is_single: bool) -> RenderedLane:
     counts = Counter(item.state.replace("_", " ") for item in one.items)
     counts.update({"to come": len(one.coming), "to be skipped": len(one.passed_over)})
-    counts.update({stretch.state: stretch.count for stretch in one.stretches})
+    counts.update({collapsed.state: collapsed.count for collapsed in one.ranges})
     told = ", ".join(f"{count:,} {state}" for state, count in counts.most_common() if count) or "nothing"
     if len(one.unread):
         told += f"; {len(one.unread):,} older ones were not looked at"
     marks = [lines]
     marks += [
-        stretch_at(scale, long.start, long.end, long.tone, run_url(long.ref), f"{one.job}: {long.count:,} {long.state}")
-        for long in one.stretches
+        range_at(scale, long.start, long.end, long.tone, run_url(long.ref), f"{one.job}: {long.count:,} {long.state}")
+        for long in one.ranges
     ]
     if is_single:
         drawn_alone = [*one.items, *_to_come(one.coming, Tone.IDLE, "to come")]
@@ -207,7 +207,7 @@ def _row(scale: Scale, lines: Markup, one: Lane, now: int, *, is_single: bool) -
         marks.append(_bars(scale, one))
     marks += [_mark(scale, one.job, item) for item in drawn_alone]
     marks.append(now_line(scale, now))
-    return Row(
+    return RenderedLane(
         one.job,
         told,
         lane(f"{one.job}: {told}", *marks),
@@ -217,7 +217,7 @@ def _row(scale: Scale, lines: Markup, one: Lane, now: int, *, is_single: bool) -
     )
 
 
-def _bars(scale: Scale, one: Lane) -> Markup:
+def _bars(scale: Scale, one: JobLane) -> Markup:
     instants = {tone: [np.array([item.start for item in one.items if item.tone is tone], np.int64)] for tone in Tone}
     instants[Tone.IDLE] += [one.unread, one.coming]
     instants[Tone.WARN].append(one.passed_over)

@@ -11,14 +11,14 @@ from itinerary.model.rows import OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules.durations import SECOND
 
-__all__ = ["Usual", "usual"]
+__all__ = ["TypicalDuration", "usual"]
 
 _MIN: Final = 3
 """The minimum number of runs for a meaningful result."""
 _ENDED_WELL: Final = frozenset({OccurrenceState.COMPLETED, OccurrenceState.COMPLETED_WITH_ERRORS})
 
 
-class Usual(msgspec.Struct, frozen=True):
+class TypicalDuration(msgspec.Struct, frozen=True):
     """Percentiles of the duration, in seconds."""
 
     p50: float
@@ -26,7 +26,7 @@ class Usual(msgspec.Struct, frozen=True):
     runs: int
 
 
-def usual(rows: Sequence[OccurrenceRow]) -> Usual | None:
+def usual(rows: Sequence[OccurrenceRow]) -> TypicalDuration | None:
     """Return the usual duration of the successful runs; None if there are too few."""
     took = sorted(
         (row.ended_at - row.started_at) / SECOND
@@ -35,7 +35,7 @@ def usual(rows: Sequence[OccurrenceRow]) -> Usual | None:
     )
     if len(took) < _MIN:
         return None
-    return Usual(_at(took, 0.5), _at(took, 0.95), len(took))
+    return TypicalDuration(_at(took, 0.5), _at(took, 0.95), len(took))
 
 
 def _at(ordered: Sequence[float], share: float) -> float:

@@ -18,9 +18,9 @@ from itinerary.core.timeline.timeline import Timeline
 from itinerary.errors import ItineraryError
 from itinerary.jobs.version_diff import differences
 from itinerary.model.rows import EntryKind, EntryRow, JobNumber, JobRow
-from itinerary.read.snapshot import Ground, at, moment
+from itinerary.read.snapshot import StoreSnapshot, at, moment
 
-__all__ = ["ChangeDrawn", "Changes", "Meant"]
+__all__ = ["ChangeDrawn", "VersionChanges", "VersionEffect"]
 
 SHOWN_MAX: Final = 20
 _COMPARED: Final = 100
@@ -33,7 +33,7 @@ _TOLD_MAX: Final = 12
 """The maximum numbers of instants, and of sentences, that are shown."""
 
 
-class Meant(msgspec.Struct, frozen=True, kw_only=True):
+class VersionEffect(msgspec.Struct, frozen=True, kw_only=True):
     """The effect of a version."""
 
     told: tuple[str, ...] = ()
@@ -61,24 +61,24 @@ class ChangeDrawn(msgspec.Struct, frozen=True, kw_only=True):
     is_first: bool
     is_compared: bool
     """True if this is a version that follows another one."""
-    meant: Meant | None
+    meant: VersionEffect | None
     """The effect of the version, once it is compared."""
 
 
-class Changes:
+class VersionChanges:
     """The changes of jobs, with a cache of their effects."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._kept: dict[tuple[JobNumber, int], Meant] = {}
+        self._kept: dict[tuple[JobNumber, int], VersionEffect] = {}
 
-    def last(self, ground: Ground, job: JobRow) -> tuple[list[ChangeDrawn], int]:
+    def last(self, snapshot: StoreSnapshot, job: JobRow) -> tuple[list[ChangeDrawn], int]:
         """Return the latest changes of a job, newest first, and the number of further ones."""
         entries = sorted(
-            ground.timeline.entries(job.number), key=lambda entry: (entry.revision, entry.line), reverse=True
+            snapshot.timeline.entries(job.number), key=lambda entry: (entry.revision, entry.line), reverse=True
         )
         began = self._clock()
-        drawn = [self._drawn(ground.timeline, job, entry, began) for entry in entries[:SHOWN_MAX]]
+        drawn = [self._drawn(snapshot.timeline, job, entry, began) for entry in entries[:SHOWN_MAX]]
         return drawn, max(len(entries) - SHOWN_MAX, 0)
 
     def _drawn(self, timeline: Timeline, job: JobRow, entry: EntryRow, began: float) -> ChangeDrawn:
@@ -103,14 +103,14 @@ class Changes:
         )
 
 
-def _meant(timeline: Timeline, job: JobRow, entry: EntryRow) -> Meant:
+def _meant(timeline: Timeline, job: JobRow, entry: EntryRow) -> VersionEffect:
     try:
         old, new = (timeline.definition(job.number, version) for version in (entry.version - 1, entry.version))
         told = differences(old, new)
         found = compare(job, timeline.entries_for(job.number), entry.revision, count=_COMPARED)
     except ItineraryError as error:
-        return Meant(why_not=str(error))
-    return Meant(
+        return VersionEffect(why_not=str(error))
+    return VersionEffect(
         told=told[:_TOLD_MAX],
         more_told=max(len(told) - _TOLD_MAX, 0),
         until=at(found.end),

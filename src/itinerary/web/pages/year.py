@@ -15,7 +15,7 @@ import msgspec
 from itinerary.model.states import OccurrenceState
 from itinerary.web.charts.heatmap import DayDrawn, heatmap, level_of
 from itinerary.web.charts.marks import Tone, tone_of
-from itinerary.web.daily_counts import YEAR, Covered, Year
+from itinerary.web.daily_counts import YEAR, CollapsedDays, YearCounts
 from itinerary.web.pages.filters import job_url
 from itinerary.web.pages.templates import drawn
 
@@ -38,7 +38,7 @@ class MonthSeen(msgspec.Struct, frozen=True):
     """The address of its history, from its last day back."""
 
 
-def year_drawn(job: str, zone: str, year: Year) -> str:
+def year_drawn(job: str, zone: str, year: YearCounts) -> str:
     """Render the part of the page."""
     first = _first_day(year.today)
     history = f"{job_url(job)}/history"
@@ -74,9 +74,9 @@ def _tones(states: Mapping[OccurrenceState, int]) -> tuple[Tone | None, Tone | N
     return most, next((tone for tone in _WORST if tones[tone]), None)
 
 
-def _covered(covered: tuple[Covered, ...], first: int, today: int) -> dict[int, Covered]:
+def _covered(covered: tuple[CollapsedDays, ...], first: int, today: int) -> dict[int, CollapsedDays]:
     """Return the worst collapsed range of each day that lies in one."""
-    found: dict[int, Covered] = {}
+    found: dict[int, CollapsedDays] = {}
     for one in covered:
         for day in range(max(one.first, first), min(one.last, today) + 1):
             before = found.get(day)
@@ -85,7 +85,7 @@ def _covered(covered: tuple[Covered, ...], first: int, today: int) -> dict[int, 
     return found
 
 
-def _day(number: int, year: Year, covered: Covered | None, most: int, history: str) -> DayDrawn:
+def _day(number: int, year: YearCounts, covered: CollapsedDays | None, most: int, history: str) -> DayDrawn:
     day = _EPOCH + timedelta(days=number)
     counted = year.days.get(number)
     states = Counter[OccurrenceState]() if counted is None else counted.states
@@ -103,7 +103,7 @@ def _day(number: int, year: Year, covered: Covered | None, most: int, history: s
     return DayDrawn(day, level_of(count, most), tone, worst, f"{day:%a %Y-%m-%d}: {', '.join(told) or 'nothing'}", href)
 
 
-def _months(year: Year, first: int, history: str) -> Iterator[MonthSeen]:
+def _months(year: YearCounts, first: int, history: str) -> Iterator[MonthSeen]:
     """Yield the months, newest first, without today: the pages of the history show it."""
     by_month: dict[str, list[int]] = {}
     for number in sorted((number for number in year.days if first <= number < year.today), reverse=True):

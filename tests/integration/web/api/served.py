@@ -19,7 +19,7 @@ from itinerary.api.running_node import RunningNode
 from itinerary.config.log_setup import engine_log
 from itinerary.observe.listen_address import ListenAt
 from itinerary.web.access import RateLimits
-from itinerary.web.asgi import Serving
+from itinerary.web.asgi import WebApplication
 from tests.local_callers import all_allowed, own_user
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Served(AbstractContextManager["Served"]):
         self.node: RunningNode = self._running.__enter__()
         self._thread.start()
         configuration = all_allowed(self._app.configuration)
-        self._serving = Serving(self.node, configuration, self._at, engine_log(), limits=MANY, owner_of=own_user)
+        self._serving = WebApplication(self.node, configuration, self._at, engine_log(), limits=MANY, owner_of=own_user)
         self._asgi = self.run(self._serving.__aenter__())
         return self
 

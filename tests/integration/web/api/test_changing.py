@@ -101,12 +101,12 @@ def test_a_key_holds_through_a_restart_and_on_another_node(tmp_path: Path) -> No
 
 def _revision(served: Served) -> int:
     """How far the timeline is, and so whether anything has been changed."""
-    revision: int = served.run(_standing(served))
+    revision: int = served.run(_status(served))
     return revision
 
 
-async def _standing(served: Served) -> int:
-    return (await served._serving._house.view(fresh=True)).timeline.revision  # what no route tells
+async def _status(served: Served) -> int:
+    return (await served._serving._server.view(fresh=True)).timeline.revision  # what no route tells
 
 
 @pytest.mark.spec("R4", "over HTTP")

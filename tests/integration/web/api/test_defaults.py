@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from itinerary import Itinerary, cron
-from itinerary.jobs.undeclared import Home
+from itinerary.jobs.undeclared import JobSource
 from itinerary.model.policies import UpdatePolicy
-from itinerary.operations.apply import Wish, apply_jobs
+from itinerary.operations.apply import ApplyOptions, apply_jobs
 from itinerary.stores import open_store
 from tests.integration.web.api.served import Served
 
@@ -33,7 +33,7 @@ def apply(store: str, app: Itinerary) -> None:
     """Apply the app from another process, as the command line does."""
 
     async def applied() -> None:
-        wish = Wish(policy=UpdatePolicy.IMMEDIATE, home=Home("/srv/jobs.toml"))
+        wish = ApplyOptions(policy=UpdatePolicy.IMMEDIATE, home=JobSource("/srv/jobs.toml"))
         async with open_store(store) as opened:
             await apply_jobs(opened, app.declared, wish, by="anna", zone_data=app.zone_data, is_plan=False)
 

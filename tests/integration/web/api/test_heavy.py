@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from itinerary.web.api.backfills import Backfills, Worked
+from itinerary.web.api.backfills import BackfillRegistry, TrackedBackfill
 from tests.integration.web.api.conftest import served_on
 from tests.integration.web.api.served import Served
 
@@ -58,16 +58,16 @@ def test_a_backfill_of_more_than_ten_years_is_refused(here: Served) -> None:
 def test_a_backfill_that_has_begun_is_told_so_even_if_its_caller_has_no_cpu_seconds_left(
     fresh: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = Backfills.begin
+    begin = BackfillRegistry.begin
 
-    async def begin_with_the_last_seconds(self: Backfills, *given: Any) -> Worked:
+    async def begin_with_the_last_seconds(self: BackfillRegistry, *given: Any) -> TrackedBackfill:
         begun = await begin(self, *given)
-        heavy = fresh._serving._house.heavy
+        heavy = fresh._serving._server.heavy
         for caller in [*heavy._budget._levels]:
             heavy._budget.take(caller, 2 * heavy._budget.seconds)
         return begun
 
-    monkeypatch.setattr(Backfills, "begin", begin_with_the_last_seconds)
+    monkeypatch.setattr(BackfillRegistry, "begin", begin_with_the_last_seconds)
     body = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-04T00:00:00Z", "which": "all"}
     begun = fresh.ask("POST", "/api/v1/jobs/etl/backfill", body, key="days")
     assert (begun.status, begun.json["key"]) == (202, "days"), begun

@@ -12,10 +12,10 @@ import pytest
 from itinerary import Itinerary, cron
 from itinerary.model.ids import job_id, occurrence_id
 from itinerary.model.occurrence import Kind
-from itinerary.model.queries import JobsByName
+from itinerary.model.queries import JobsByNameQuery
 from itinerary.model.rows import Key, StatisticsRow
 from itinerary.model.states import OccurrenceState
-from itinerary.model.writes import Claimed, Wanted
+from itinerary.model.writes import Claimed, ClaimRequest
 from itinerary.schedules.durations import SECOND
 from itinerary.stores import open_store
 from tests.integration.web.api.conftest import ODD, served_on, work
@@ -78,8 +78,10 @@ def test_an_occurrence_is_found_by_its_id_over_http_and_on_its_page_however_old_
 
     async def keep() -> Claimed:
         store = fresh.node.lent_store()
-        job = (await store.read(JobsByName(("etl",))))["etl"].number
-        wanted = Wanted(Key(instant, job, Kind.SCHEDULED), 1, instant, OccurrenceState.MISSED, reason="it is over")
+        job = (await store.read(JobsByNameQuery(("etl",))))["etl"].number
+        wanted = ClaimRequest(
+            Key(instant, job, Kind.SCHEDULED), 1, instant, OccurrenceState.MISSED, reason="it is over"
+        )
         claimed = await store.claim(None, None, [wanted])
         assert isinstance(claimed, list)
         return claimed[0]

@@ -59,12 +59,12 @@ class ApiServer:
         self.pods[name]["status"] = status
         if deleted:
             self.pods[name]["metadata"]["deletionTimestamp"] = "2026-11-16T12:00:00Z"
-        await self._tell("MODIFIED", self.pods[name], before)
+        await self._notify("MODIFIED", self.pods[name], before)
 
     async def remove(self, name: str) -> None:
         """A pod is gone."""
         pod = self.pods.pop(name)
-        await self._tell("DELETED", pod, pod)
+        await self._notify("DELETED", pod, pod)
 
     async def break_watches(self) -> None:
         """All watches end in the middle."""
@@ -78,7 +78,7 @@ class ApiServer:
         self.forgotten = self.version + 1
         self.version += 1
 
-    async def _tell(self, kind: str, pod: dict[str, Any], before: dict[str, Any] | None) -> None:
+    async def _notify(self, kind: str, pod: dict[str, Any], before: dict[str, Any] | None) -> None:
         self.version += 1
         pod["metadata"]["resourceVersion"] = str(self.version)
         self._events.append((self.version, kind, deepcopy(pod), before))
@@ -108,7 +108,7 @@ class ApiServer:
         pod["metadata"] |= {"uid": str(uuid4()), "namespace": request.match_info["namespace"]}
         pod["status"] = {"phase": "Pending"}
         self.pods[name] = pod
-        await self._tell("ADDED", pod, None)
+        await self._notify("ADDED", pod, None)
         return web.json_response(pod, status=201)
 
     async def read(self, request: web.Request) -> web.Response:
@@ -130,7 +130,7 @@ class ApiServer:
                 return refused(422, "the server rejected our request due to an error in our request")
             place[last] = step["value"]
         self.pods[request.match_info["name"]] = changed
-        await self._tell("MODIFIED", changed, before)
+        await self._notify("MODIFIED", changed, before)
         return web.json_response(changed)
 
     async def delete(self, request: web.Request) -> web.Response:

@@ -8,7 +8,7 @@ import pytest
 
 from itinerary.errors import ConfigError
 from itinerary.executors.definitions import PodTask, read_task
-from itinerary.executors.pods.definition import Reference, Source
+from itinerary.executors.pods.definition import Reference, VariableSource
 from itinerary.executors.registry import Registry
 
 
@@ -58,7 +58,7 @@ def test_all_that_can_be_said_of_a_pod_is_read() -> None:
             "TOKEN": Reference("secret", "api", "token"),
             "LEVEL": Reference("config_map", "settings", "level"),
         },
-        env_from=(Source("secret", "all", ""), Source("config_map", "more", "X_")),
+        env_from=(VariableSource("secret", "all", ""), VariableSource("config_map", "more", "X_")),
         cwd="/data",
         resources={"requests": {"cpu": "2", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
         namespace="jobs",

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from itinerary.executors.pods.messages import LETTER_MAX, Letter, addressed, letter_of, opened, sealed
-from itinerary.executors.worker_protocol import Ending
+from itinerary.executors.pods.messages import LETTER_MAX, PodMessage, addressed, letter_of, opened, sealed
+from itinerary.executors.worker_protocol import AnswerStatus
 from itinerary.model.attempts import Assignment, AttemptKey, Failed, Stopped, Succeeded
 from itinerary.model.rows import Ref
 from tests.contracts.executors.stage import facts
@@ -60,7 +60,7 @@ def begun(tmp_path: Path, name: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
 
 
-def ran(tmp_path: Path, name: str) -> tuple[int, str, Letter | None]:
+def ran(tmp_path: Path, name: str) -> tuple[int, str, PodMessage | None]:
     process = begun(tmp_path, name)
     out, err = process.communicate(timeout=60)
     path = tmp_path / "message"
@@ -69,8 +69,8 @@ def ran(tmp_path: Path, name: str) -> tuple[int, str, Letter | None]:
 
 @pytest.mark.spec("K6")
 def test_a_function_runs_with_its_context_and_its_result_comes_back(tmp_path: Path) -> None:
-    assert ran(tmp_path, "adds") == (0, "adding for nightly 1\n", Letter(Ending.SUCCEEDED, '{"sum":3}'))
-    assert ran(tmp_path, "awaits") == (0, "", Letter(Ending.SUCCEEDED, '"main"'))
+    assert ran(tmp_path, "adds") == (0, "adding for nightly 1\n", PodMessage(AnswerStatus.SUCCEEDED, '{"sum":3}'))
+    assert ran(tmp_path, "awaits") == (0, "", PodMessage(AnswerStatus.SUCCEEDED, '"main"'))
 
 
 @pytest.mark.spec("K6")
@@ -78,7 +78,7 @@ def test_a_function_that_raises_comes_back_as_its_traceback_which_is_in_the_log_
     code, printed, letter = ran(tmp_path, "raises")
     assert code == 1
     assert letter is not None
-    assert letter.ending is Ending.FAILED
+    assert letter.ending is AnswerStatus.FAILED
     assert letter.names[0] == "ValueError"
     assert letter.error.splitlines()[-1] == "ValueError: no such thing"
     assert letter.error in printed
@@ -87,7 +87,7 @@ def test_a_function_that_raises_comes_back_as_its_traceback_which_is_in_the_log_
 @pytest.mark.spec("K6", "4 kB")
 def test_what_is_too_long_for_the_message_is_in_the_log(tmp_path: Path) -> None:
     code, printed, letter = ran(tmp_path, "returns_much")
-    assert (code, letter) == (0, Letter(Ending.SUCCEEDED, result_bytes=10_002))
+    assert (code, letter) == (0, PodMessage(AnswerStatus.SUCCEEDED, result_bytes=10_002))
     assert json.loads(printed) == "x" * 10_000
     code, printed, letter = ran(tmp_path, "raises_much")
     assert code == 1
@@ -103,7 +103,7 @@ def test_a_function_that_is_asked_to_end_says_so(tmp_path: Path) -> None:
     assert process.stdout.readline() == "waiting\n"
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
-    assert opened((tmp_path / "message").read_text()) == Letter(Ending.STOPPED)
+    assert opened((tmp_path / "message").read_text()) == PodMessage(AnswerStatus.STOPPED)
 
 
 @pytest.mark.spec("K6")
@@ -139,7 +139,7 @@ def test_a_function_that_the_image_lacks_is_an_error_that_says_so(tmp_path: Path
 def test_every_letter_fits_and_can_be_read(outcome: Any) -> None:
     data = sealed(letter_of(outcome))
     assert len(data) <= LETTER_MAX
-    letter = msgspec.json.decode(data, type=Letter)
+    letter = msgspec.json.decode(data, type=PodMessage)
     assert letter.ending is letter_of(outcome).ending
 
 

@@ -15,7 +15,17 @@ from itinerary.executors.pods.executor import PodExecutor
 from itinerary.executors.pods.policy import PodPolicy
 from itinerary.executors.pods.status import DELETED
 from itinerary.executors.registry import Registry
-from itinerary.model.attempts import Assignment, AttemptKey, Ended, Failed, Moved, Outcome, Report, Stopped, Succeeded
+from itinerary.model.attempts import (
+    Assignment,
+    AttemptKey,
+    Ended,
+    Failed,
+    Outcome,
+    PodMoved,
+    Report,
+    Stopped,
+    Succeeded,
+)
 from itinerary.model.rows import Ref
 from itinerary.model.states import OccurrenceState
 from tests.contracts.executors.stage import PATIENCE, facts, until
@@ -55,7 +65,7 @@ class Pods:
         return str(told.attempt_id)
 
     def states(self) -> list[OccurrenceState]:
-        return [report.state for report in self.reports if isinstance(report, Moved)]
+        return [report.state for report in self.reports if isinstance(report, PodMoved)]
 
     async def shows(self, *states: OccurrenceState) -> None:
         await until(lambda: self.states() == list(states))
@@ -302,7 +312,7 @@ async def test_what_is_unschedulable_for_too_long_is_said_and_ended_when_that_is
     name = pods.begin(start_timeout="1ms")
     await pods.shows(CREATING)
     await server.change(name, UNSCHEDULABLE)
-    await until(lambda: pods.reports[-1] == Moved(AttemptKey(Ref(1), 0, 1), TERMINATING, "unschedulable: no room"))
+    await until(lambda: pods.reports[-1] == PodMoved(AttemptKey(Ref(1), 0, 1), TERMINATING, "unschedulable: no room"))
     assert server.deleted == []
     pods.executor.stop([AttemptKey(Ref(1), 0, 1)])
     await until(lambda: server.deleted)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itinerary.records import Batch, Record
+from itinerary.records import Record, RecordBatch
 
 SEEN: list[str] = []
 ZONES = {"lisbon": "Europe/Lisbon", "tokyo": "Asia/Tokyo"}
 
 
-async def work(batch: Batch) -> None:
+async def work(batch: RecordBatch) -> None:
     """Note a batch."""
     SEEN.extend(f"work {batch.partition} {record.id}" for record in batch)
 

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from itinerary import Itinerary
-from itinerary.jobs.job_file.crontab import Note, Translated, translate
+from itinerary.jobs.job_file.crontab import ConvertedCrontab, Note, translate
 from itinerary.jobs.job_file.crontab_secrets import looks_secret
 from itinerary.jobs.job_file.declarations import declarations_in
 from itinerary.jobs.job_file.document import document_of
 from itinerary.jobs.job_file.settings import settings_in
 
 
-def translated(text: str, **options: Any) -> Translated:
+def translated(text: str, **options: Any) -> ConvertedCrontab:
     return translate(text, "crontab", timezone="Europe/Berlin", **options)
 
 

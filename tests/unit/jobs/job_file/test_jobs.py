@@ -11,7 +11,7 @@ import pytest
 from itinerary import Calendar, Itinerary, Retry, cron, every, excluding, iso8601, once, union
 from itinerary.errors import ConfigError, JobFileError
 from itinerary.jobs.declaration import TASKS_MAX
-from itinerary.jobs.job_file.problems import Problem
+from itinerary.jobs.job_file.problems import FileProblem
 from itinerary.model.config import resolve
 from itinerary.model.policies import RecoveryPolicy
 from itinerary.schedules import Schedule
@@ -322,7 +322,7 @@ def test_what_somebody_may_not_have_meant_is_told_with_its_line() -> None:
     app = app_of('[jobs.a]\nschedule = { union = ["0 5 * * *", "0 0 */2 * 1"] }\n' + TASK)
     assert app.job_file is not None
     (warning,) = app.job_file.warnings(list(app._declared.values()))
-    assert isinstance(warning, Problem)
+    assert isinstance(warning, FileProblem)
     assert str(warning).startswith("jobs.toml:2: jobs.a.schedule: ")
 
 

@@ -15,7 +15,7 @@ from itinerary.operations.tokens import TokenBook, create, revoke
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
-from itinerary.web.access import Caller, Door, Need, RateLimits, Rejection, Visit
+from itinerary.web.access import Admission, Caller, Need, RateLimits, Rejection, RequestHead
 from itinerary.web.access.peers import Connection
 
 __all__ = ["EVERYWHERE", "HOUR", "LOOPBACK", "Gatehouse", "told"]
@@ -49,10 +49,10 @@ class Gatehouse:
         limits: RateLimits | None = None,
         key: bytes | None = None,
         local: LocalScope | None = LocalScope.ADMIN,
-    ) -> Door:
+    ) -> Admission:
         """A new door, as after a start; the one that `ask` knocks at."""
         book = TokenBook(self._read, elapsed=self.elapsed)
-        self.door = Door(
+        self.door = Admission(
             at,
             book,
             names=names,
@@ -89,12 +89,12 @@ class Gatehouse:
         needs: Need | None = Scope.READ,
         headers: Mapping[str, str] | None = None,
         **values: Any,
-    ) -> Visit:
+    ) -> RequestHead:
         """A request. The host is this door's own, unless the headers say otherwise; an empty one leaves it out."""
         said = {"Host": "127.0.0.1:8080", **(headers or {})}
         pairs = [(name.encode(), value.encode()) for name, value in said.items() if value or name != "Host"]
         given = {"client": "127.0.0.1", "connection": CONNECTION, **values}
-        return Visit(method, needs, pairs + given.pop("more", []), **given)
+        return RequestHead(method, needs, pairs + given.pop("more", []), **given)
 
     async def ask(
         self,
@@ -132,9 +132,9 @@ def told(story: Callable[[Gatehouse], Awaitable[None]]) -> Callable[[], None]:
 
     def test() -> None:
         async def run() -> None:
-            house = Gatehouse()
-            async with house.store:
-                await story(house)
+            server = Gatehouse()
+            async with server.store:
+                await story(server)
 
         asyncio.run(run())
 

@@ -219,18 +219,18 @@ TABLE = {
 }
 
 
-async def prepared(house: Gatehouse, row: Hostile) -> Props:
+async def prepared(server: Gatehouse, row: Hostile) -> Props:
     """Tokens of all kinds, sessions of all kinds, and what stands in the pages of this door."""
     for name, scope in (("root", ADMIN), ("operator", OPERATE), ("reader", READ), ("revoked", ADMIN)):
-        await house.token(name, scope)
-    await house.token("expired", ADMIN, expires="1h")
-    house.open(row.at)
-    elsewhere = await house.cookie("root")
-    door = house.open(row.at)
-    cookies = {name: await house.cookie(name) for name in ("root", "reader", "revoked", "expired")}
-    await house.revoke("revoked")
-    house.pass_by(HOUR + FRESH_FOR)
-    root, tokens = house.texts["root"], dict(house.texts)
+        await server.token(name, scope)
+    await server.token("expired", ADMIN, expires="1h")
+    server.open(row.at)
+    elsewhere = await server.cookie("root")
+    door = server.open(row.at)
+    cookies = {name: await server.cookie(name) for name in ("root", "reader", "revoked", "expired")}
+    await server.revoke("revoked")
+    server.pass_by(HOUR + FRESH_FOR)
+    root, tokens = server.texts["root"], dict(server.texts)
     tokens |= {"unknown": new_text(), "hash": str(digest_of(root)), "cut": root[:-1], "capital": root.upper()}
     tokens["two"] = f"{root} {root}"
     name, _, value = cookies["root"].partition("=")
@@ -244,9 +244,9 @@ async def prepared(house: Gatehouse, row: Hostile) -> Props:
     }
     csrf = {}
     for who, headers in (("reader", {"Cookie": cookies["reader"]}), (ME, {})):
-        answer = await door.admit(house.visit("GET", READ, headers))
+        answer = await door.admit(server.visit("GET", READ, headers))
         csrf[who] = answer.csrf if isinstance(answer, Caller) else ""
-    csrf["public"] = (await house.admitted("GET", PUBLIC)).csrf
+    csrf["public"] = (await server.admitted("GET", PUBLIC)).csrf
     return Props(tokens, cookies, csrf)
 
 
@@ -255,11 +255,11 @@ async def prepared(house: Gatehouse, row: Hostile) -> Props:
 @pytest.mark.parametrize("row", TABLE.values(), ids=TABLE)
 def test_it_is_turned_away_and_hears_why_and_nothing_else(row: Hostile) -> None:
     async def story() -> None:
-        house = Gatehouse()
-        async with house.store:
-            props = await prepared(house, row)
+        server = Gatehouse()
+        async with server.store:
+            props = await prepared(server, row)
             headers = row.headers(props) if callable(row.headers) else row.headers
-            answer = await house.ask(row.method, row.needs, headers, more=list(row.more), client=row.client)
+            answer = await server.ask(row.method, row.needs, headers, more=list(row.more), client=row.client)
         assert isinstance(answer, Rejection), answer
         assert (answer.status, answer.code) == (row.status, row.code), answer
         told = f"{answer.title} {answer.detail}"

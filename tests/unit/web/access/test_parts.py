@@ -13,11 +13,11 @@ from itinerary.errors import ConfigError, NodeError
 from itinerary.model.rows import TokenRow
 from itinerary.model.scopes import Scope
 from itinerary.observe.listen_address import ListenAt, authority
-from itinerary.operations.tokens import Found
+from itinerary.operations.tokens import ValidToken
 from itinerary.schedules.durations import SECOND
 from itinerary.web.access import RateLimits, check_listening, security_headers
 from itinerary.web.access import sessions as session_parts
-from itinerary.web.access.headers import BYTES_MAX, COUNT_MAX, Heads, read_heads
+from itinerary.web.access.headers import BYTES_MAX, COUNT_MAX, RequestHeaders, read_heads
 from itinerary.web.access.hosts import Hosts
 from itinerary.web.access.origins import foreign_origin
 from itinerary.web.access.rate_limits import Buckets, Slowdown
@@ -157,8 +157,10 @@ def test_a_further_name_may_carry_the_scheme_by_which_browsers_reach_it() -> Non
 # -- origins -----------------------------------------------------------------------------------------------------------
 
 
-def heads(**values: str) -> Heads:
-    return Heads({"host": "127.0.0.1:8080", **{name.replace("_", "-"): value for name, value in values.items()}})
+def heads(**values: str) -> RequestHeaders:
+    return RequestHeaders(
+        {"host": "127.0.0.1:8080", **{name.replace("_", "-"): value for name, value in values.items()}}
+    )
 
 
 @pytest.mark.spec("Q2", "cross-site")
@@ -219,12 +221,16 @@ def test_a_link_from_elsewhere_may_be_followed_and_a_frame_a_script_or_a_picture
 def test_behind_a_proxy_that_speaks_https_the_page_of_a_given_name_is_ours() -> None:
     hosts = Hosts(LOOPBACK, ["jobs.example.com"])
     said = {"host": "jobs.example.com", "origin": "https://jobs.example.com"}
-    assert foreign_origin("POST", Heads(said), "http", hosts) is None
-    assert foreign_origin("POST", Heads({**said, "origin": "https://evil.example"}), "http", hosts) is not None
-    assert foreign_origin("POST", Heads({**said, "origin": "ftp://jobs.example.com"}), "http", hosts) is not None
+    assert foreign_origin("POST", RequestHeaders(said), "http", hosts) is None
+    assert foreign_origin("POST", RequestHeaders({**said, "origin": "https://evil.example"}), "http", hosts) is not None
+    assert (
+        foreign_origin("POST", RequestHeaders({**said, "origin": "ftp://jobs.example.com"}), "http", hosts) is not None
+    )
     hosts = Hosts(LOOPBACK, ["https://jobs.example.com"])
-    assert foreign_origin("POST", Heads(said), "http", hosts) is None
-    assert foreign_origin("POST", Heads({**said, "origin": "http://jobs.example.com"}), "http", hosts) is not None
+    assert foreign_origin("POST", RequestHeaders(said), "http", hosts) is None
+    assert (
+        foreign_origin("POST", RequestHeaders({**said, "origin": "http://jobs.example.com"}), "http", hosts) is not None
+    )
 
 
 # -- headers -----------------------------------------------------------------------------------------------------------
@@ -234,7 +240,7 @@ def test_headers_are_read_in_any_case_and_cookies_put_together() -> None:
     read = read_heads(
         [(b"HOST", b" a "), (b"Cookie", b"x=1"), (b"cookie", b"y=2;x=3"), (b"Accept", b"a"), (b"accept", b"b")]
     )
-    assert isinstance(read, Heads)
+    assert isinstance(read, RequestHeaders)
     assert (read.get("host"), read.get("accept"), read.get("origin")) == ("a", "a, b", None)
     assert (read.cookies("x"), read.cookies("y"), read.cookies("z")) == (["1", "3"], ["2"], [])
 
@@ -242,7 +248,7 @@ def test_headers_are_read_in_any_case_and_cookies_put_together() -> None:
 @given(st.lists(st.tuples(st.binary(max_size=40), st.binary(max_size=200)), max_size=COUNT_MAX + 5))
 def test_whatever_the_headers_are_they_are_read_or_rejected(pairs: list[tuple[bytes, bytes]]) -> None:
     read = read_heads(pairs)
-    if isinstance(read, Heads):
+    if isinstance(read, RequestHeaders):
         assert len(pairs) <= COUNT_MAX
         assert sum(len(name) + len(value) for name, value in pairs) <= BYTES_MAX
     else:
@@ -354,30 +360,30 @@ ROW = TokenRow("anna", "ab" * 32, Scope.READ, NOW, "root")
 def test_a_signed_out_session_never_comes_back_however_many_are_signed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_parts, "ENDED_MAX", 3)
     sessions = Sessions(8080)
-    values = [sessions.begin(Found(ROW, NOW + number))[1] for number in range(10)]
+    values = [sessions.begin(ValidToken(ROW, NOW + number))[1] for number in range(10)]
     assert all(sessions.read(value) for value in values)
     for value in values[2:]:
         sessions.end(value)
         sessions.end(value)
     assert not any(sessions.read(value) for value in values[2:])
     assert not any(sessions.read(value) for value in values[:2]), "those that began before are ended with them"
-    assert sessions.read(sessions.begin(Found(ROW, NOW + 10))[1]) is not None
+    assert sessions.read(sessions.begin(ValidToken(ROW, NOW + 10))[1]) is not None
 
 
 def test_a_session_is_read_back_as_it_was_begun_and_is_of_its_token_only() -> None:
     sessions = Sessions(8080)
-    session, value = sessions.begin(Found(ROW, NOW))
+    session, value = sessions.begin(ValidToken(ROW, NOW))
     assert sessions.read(value) == session
-    assert session.is_of(Found(ROW, NOW))
-    assert not session.is_of(Found(ROW, NOW + SESSION_FOR))
-    assert not session.is_of(Found(TokenRow("anna", "ac" * 32, Scope.READ, NOW, "root"), NOW))
-    assert sessions.begin(Found(ROW, NOW))[1] != value
+    assert session.is_of(ValidToken(ROW, NOW))
+    assert not session.is_of(ValidToken(ROW, NOW + SESSION_FOR))
+    assert not session.is_of(ValidToken(TokenRow("anna", "ac" * 32, Scope.READ, NOW, "root"), NOW))
+    assert sessions.begin(ValidToken(ROW, NOW))[1] != value
     assert ROW.hash not in value
 
 
 def test_a_cookie_that_was_changed_in_any_place_is_none() -> None:
     sessions = Sessions(8080)
-    _, value = sessions.begin(Found(ROW, NOW))
+    _, value = sessions.begin(ValidToken(ROW, NOW))
     signature = value.rindex(".")
     for place in range(len(value) - 1):  # the last character has bits that mean nothing, and is compared all the same
         changed = value[:place] + ("A" if value[place] != "A" else "B") + value[place + 1 :]

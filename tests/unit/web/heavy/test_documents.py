@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from itinerary.jobs.job_file.document import document_of
 from itinerary.web.heavy.documents import SENT_FILE, pack_document, unpack_document
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 
 EVERYTHING = """
 title = "jobs"
@@ -49,5 +49,5 @@ def test_any_text_arrives(text: str) -> None:
 
 
 def test_a_number_that_is_too_large_to_send_is_refused() -> None:
-    with pytest.raises(Refused, match="more than 64 bits"):
+    with pytest.raises(RequestRefused, match="more than 64 bits"):
         pack_document(document_of(SENT_FILE, f"count = {2**64}"))

@@ -16,7 +16,7 @@ from itinerary.schedules import packaged_zone_data
 from itinerary.web.heavy.pool import HeavyWork
 from itinerary.web.heavy.process import WorkerProcess
 from itinerary.web.heavy.works import Setup, UpcomingWork
-from itinerary.web.problems import Refused
+from itinerary.web.problems import RequestRefused
 from tests.other_users import AS_NOBODY, needs_setpriv
 
 WORK = UpcomingWork(span=1, parts=1, limit=1)
@@ -47,9 +47,9 @@ def test_a_caller_without_a_worker_learns_whether_its_own_request_or_that_of_ano
         heavy = pool(closed, is_in_process=True)
         asked = [asyncio.create_task(heavy.run(WORK, "ann")) for _ in range(PLACES)]
         await asyncio.sleep(0)
-        with pytest.raises(Refused, match="another heavy request or audit of 'ann' is in progress"):
+        with pytest.raises(RequestRefused, match="another heavy request or audit of 'ann' is in progress"):
             await heavy.run(WORK, "ann")
-        with pytest.raises(Refused, match="other long-running requests are in progress on this node") as refused:
+        with pytest.raises(RequestRefused, match="other long-running requests are in progress on this node") as refused:
             await heavy.run(WORK, "bob")
         assert (refused.value.status, refused.value.headers) == (503, (("Retry-After", "5"),))
         closed.set()
@@ -67,7 +67,7 @@ def test_a_worker_that_cannot_be_started_is_not_blamed_on_the_request(
 
     async def story() -> None:
         heavy = pool(asyncio.Event(), is_in_process=False)
-        with pytest.raises(Refused, match="no worker process could be started for this request") as refused:
+        with pytest.raises(RequestRefused, match="no worker process could be started for this request") as refused:
             await heavy.run(WORK, "ann")
         assert (refused.value.status, refused.value.title) == (503, "No worker")
         await heavy.close()
