@@ -26,7 +26,7 @@ def test_the_tests_of_the_page_pass(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.spec("U11", "documented")
-def test_everything_that_a_rehearsal_can_do_is_in_the_reference() -> None:
+def test_everything_that_a_test_node_can_do_is_in_the_reference() -> None:
     told = " ".join(call for call, _ in PAGE.table("Call", "What it does"))
     assert not [name for name in vars(TestNode) if not name.startswith("_") and f"run.{name}" not in told]
     assert not [name for name in testing.__all__ if f"`{name}" not in PAGE.text]

@@ -82,7 +82,7 @@ class Engine(ABC):
     log: Any = NoLog()
     """The log for events that callers do not get: cut connections, locks that other sessions hold."""
 
-    rehearses_with = 0
+    warm_up_size = 0
     """The number of occurrences for the warm-up run at startup; 0 if a warm-up does not make later calls faster."""
 
     @property

@@ -109,9 +109,9 @@ class EngineStore:
         await self.close()
 
     async def get_ready(self) -> None:
-        if count := self._engine.rehearses_with:
+        if count := self._engine.warm_up_size:
             with suppress(ledger.WarmedUp):
-                await self._engine.write(lambda tx: ledger.rehearse(tx, count))
+                await self._engine.write(lambda tx: ledger.warm_up(tx, count))
 
     # -- nodes and the timeline --------------------------------------------------------------------------------------
 

@@ -33,11 +33,11 @@ from itinerary.stores.memory import MemoryEngine, MemoryTransaction
 from itinerary.stores.notifications import Bell
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import ACTIVE, LINES, MAIL, OCCURRENCES, WAITING, Table, Values
-from itinerary.testing.executors import TestExecutor
+from itinerary.testing.executors import FakingExecutor
 from itinerary.testing.fakes import Fakes
-from itinerary.testing.loop import RehearsalLoop
+from itinerary.testing.loop import VirtualTimeLoop
 
-__all__ = ["RehearsalGround"]
+__all__ = ["TestNodeEnvironment"]
 
 F = TypeVar("F")
 _LOOKED_AT_MAX: Final = 100
@@ -97,7 +97,7 @@ class _Statements:
                 self._database.execute("rollback")
 
 
-class RehearsalEngine(MemoryEngine):
+class TestNodeEngine(MemoryEngine):
     """The memory engine with notifications in place of polling.
 
     Tasks have transactions (D6), on a SQLite database in memory that the test can read.
@@ -173,16 +173,16 @@ class RehearsalEngine(MemoryEngine):
             yield next_look
 
 
-class RehearsalGround(NodeEnvironment):
+class TestNodeEnvironment(NodeEnvironment):
     """The environment of one test, for its nodes one after the other."""
 
-    def __init__(self, loop: RehearsalLoop, begins_at: int, drive: Callable[[Future[Any]], None]) -> None:
+    def __init__(self, loop: VirtualTimeLoop, begins_at: int, drive: Callable[[Future[Any]], None]) -> None:
         """Create the environment. `drive` runs the loop until a future is done."""
         super().__init__()
         self._loop, self._begins_at, self._drive = loop, begins_at, drive
         self.skipped = 0.0
         """Seconds that were skipped for the node."""
-        self.engine = RehearsalEngine(self.now)
+        self.engine = TestNodeEngine(self.now)
         self.fakes = Fakes()
         self.elapsed = self.awake = self._elapsed
         self.elsewhere = _here
@@ -212,7 +212,7 @@ class RehearsalGround(NodeEnvironment):
     ) -> tuple[Executor, CoroutineExecutor]:
         del options
         assert loop is self._loop, "everything runs on the one loop"
-        stage = TestExecutor(registry, self.fakes, self._loop, transaction)
+        stage = FakingExecutor(registry, self.fakes, self._loop, transaction)
         return stage, stage.coroutines
 
     def close(self) -> None:

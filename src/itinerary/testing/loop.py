@@ -32,7 +32,7 @@ from itinerary.errors import ClockError
 from itinerary.simulate.loop import VirtualLoop, _Callback
 from itinerary.simulate.processes import PROCESS
 
-__all__ = ["RehearsalLoop", "of_the_test"]
+__all__ = ["VirtualTimeLoop", "of_the_test"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -52,7 +52,7 @@ def of_the_test() -> Context:
     return context
 
 
-class RehearsalLoop(VirtualLoop):
+class VirtualTimeLoop(VirtualLoop):
     """An asyncio loop on a clock that a test moves."""
 
     def __init__(self, patience: float) -> None:
@@ -177,7 +177,7 @@ class RehearsalLoop(VirtualLoop):
             del self._busy[thread]
             then(outcome)
 
-        thread = threading.Thread(target=run, name=f"itinerary-rehearsal {what}", daemon=True)
+        thread = threading.Thread(target=run, name=f"itinerary-test-node {what}", daemon=True)
         self._busy[thread] = what
         thread.start()
         self.wait_for_threads()

@@ -37,7 +37,7 @@ from itinerary.testing.fakes import Fake, Raises
 from itinerary.testing.history import OccurrenceHistory, PastOccurrence
 from itinerary.testing.logs import LogLine, LogLines
 from itinerary.testing.loop import of_the_test
-from itinerary.testing.time_control import TestLoop, looks_ahead
+from itinerary.testing.time_control import ClockControl, looks_ahead
 
 __all__ = ["TestNode", "UpcomingInstant"]
 
@@ -58,6 +58,9 @@ class UpcomingInstant(NamedTuple):
 
 class TestNode:
     """The node of an app on a test's clock, with queries for the test. The fixture `itinerary_clock` makes it."""
+
+    __test__ = False
+    """pytest must not collect this class from a module that imports it."""
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class TestNode:
         packaged_zone_data().zone(zone)  # raises an error with a suggestion for an unknown zone
         self._tz = ZoneInfo(zone)
         begins_at = self._instant(start, "start") + 1  # an occurrence due at `start` itself is past
-        self._clockwork = TestLoop(app, begins_at, patience)
+        self._clockwork = ClockControl(app, begins_at, patience)
         self._loop, self._environment = self._clockwork.loop, self._clockwork.environment
         self._logs = LogLines(lambda: self._local(self._environment.now()))
         self._process: Process | None = None
@@ -136,7 +139,7 @@ class TestNode:
         if target < _microseconds(self.now):
             raise ClockError(
                 f"the clock shows {self.now.isoformat()} and cannot go back to {self._local(target).isoformat()}; "
-                "begin another rehearsal, with an earlier start"
+                "start another test node, with an earlier start"
             )
         self._clockwork.go(target)
 

@@ -28,10 +28,10 @@ from itinerary.node.thread import NodeThread
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import LATEST
 from itinerary.signal_safe_wait import join_thread
-from itinerary.testing.environment import RehearsalGround
-from itinerary.testing.loop import RehearsalLoop
+from itinerary.testing.environment import TestNodeEnvironment
+from itinerary.testing.loop import VirtualTimeLoop
 
-__all__ = ["TestLoop", "looks_ahead"]
+__all__ = ["ClockControl", "looks_ahead"]
 
 _STEP: Final = SECOND
 """The step of the loop between two checks for work."""
@@ -52,13 +52,13 @@ class _Ahead(NamedTuple):
     instants: list[int]
 
 
-class TestLoop:
+class ClockControl:
     """The loop of a test node, and its control."""
 
     def __init__(self, app: Itinerary, begins_at: int, patience: float) -> None:
         self._app = app
-        self.loop = RehearsalLoop(patience)
-        self.environment = RehearsalGround(self.loop, begins_at, self._asked)
+        self.loop = VirtualTimeLoop(patience)
+        self.environment = TestNodeEnvironment(self.loop, begins_at, self._asked)
         self.engine: NodeThread | None = None
         """The running node thread."""
         self.is_closed = False
@@ -92,7 +92,7 @@ class TestLoop:
     def check_open(self) -> None:
         """Raise ClockError if the test node has ended."""
         if self.is_closed:
-            raise ClockError("this rehearsal is over; begin another one with itinerary_clock(app)")
+            raise ClockError("this test node is closed; start another one with itinerary_clock(app)")
 
     def _asked(self, answer: Future[Any]) -> None:
         """Handle a request to the app: from a task in a thread while the loop runs, or from the test."""
@@ -232,7 +232,7 @@ def _elsewhere(work: Callable[[], None]) -> None:
         else:
             over.set_result(None)
 
-    thread = threading.Thread(target=run, name="itinerary-rehearsal", daemon=True)
+    thread = threading.Thread(target=run, name="itinerary-test-node", daemon=True)
     thread.start()
     join_thread(thread)
     over.result()

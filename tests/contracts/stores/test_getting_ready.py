@@ -49,24 +49,24 @@ async def test_a_store_gets_ready_though_its_clock_is_behind_what_was_swept(desk
     await desk.engine.write(swept_ahead)
     await desk.store.get_ready()
     with pytest.raises(ledger.WarmedUp):
-        await desk.engine.write(lambda tx: ledger.rehearse(tx, 3))
+        await desk.engine.write(lambda tx: ledger.warm_up(tx, 3))
 
 
 @pytest.mark.parametrize("count", [1, 3, 853])
-def test_a_rehearsal_goes_from_the_claim_to_the_end_and_is_undone_on_every_store(engine: Engine, count: int) -> None:
+def test_a_test_node_goes_from_the_claim_to_the_end_and_is_undone_on_every_store(engine: Engine, count: int) -> None:
     async def story() -> None:
         store = EngineStore(engine)
         await store.open()
         seen: list[int] = []
 
-        def rehearse(tx: Transaction) -> None:
+        def start_node(tx: Transaction) -> None:
             try:
-                ledger.rehearse(tx, count)
+                ledger.warm_up(tx, count)
             finally:
                 seen.append(sum(row.status == "completed" for row in tx.scan(OCCURRENCES, limit=10_000)))
 
         with pytest.raises(ledger.WarmedUp):
-            await engine.write(rehearse)
+            await engine.write(start_node)
         assert seen == [2 * count]  # plainly, and the long way
         assert (await store.read(StoreStatusQuery())).revision == 0
         assert [await store.read(query) for query in (JobsQuery(), NodesQuery(), ActiveQuery())] == [[], [], []]

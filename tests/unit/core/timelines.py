@@ -127,7 +127,12 @@ def shifted(name: str, seconds: int) -> Zone:
 def standings(segments: Iterable[HistorySegment]) -> list[tuple[int, int, int, str]]:
     """Stretches as minutes after noon: from, to, version, standing."""
     return [
-        ((one.start - NOON) // MINUTE, (one.end - NOON) // MINUTE, one.version, type(one.status).__name__.lower())
+        (
+            (one.start - NOON) // MINUTE,
+            (one.end - NOON) // MINUTE,
+            one.version,
+            type(one.status).__name__.removeprefix("Job").lower(),
+        )
         for one in segments
     ]
 

@@ -26,9 +26,9 @@ def run() -> Iterator[TestNode]:
     """A job whose runs wait for each other, and take twenty minutes."""
     app = Itinerary(store="memory:", name="here")
     app.job("etl", every("1h"), overlap="queue", task_timeout="30m").task(work)
-    with closing(TestNode(app, start="2026-01-01T00:00")) as rehearsal:
-        rehearsal.fake("etl/work", takes="20m")
-        yield rehearsal
+    with closing(TestNode(app, start="2026-01-01T00:00")) as node:
+        node.fake("etl/work", takes="20m")
+        yield node
 
 
 def row_of(run: TestNode, one: RunReference) -> OccurrenceRow:

@@ -1,4 +1,4 @@
-"""An app to declare jobs on, and rehearsals of it that are closed after each test."""
+"""An app to declare jobs on, and test nodes of it that are closed after each test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from itinerary import Itinerary
 from itinerary.testing import TestNode
-from tests.unit.testing.rehearsing import Begin
+from tests.unit.testing.start_node import Begin
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def app() -> Itinerary:
 
 
 @pytest.fixture
-def rehearse() -> Iterator[Begin]:
+def start_node() -> Iterator[Begin]:
     begun: list[TestNode] = []
 
     def begin(app: Itinerary, **options: object) -> TestNode:
@@ -25,5 +25,5 @@ def rehearse() -> Iterator[Begin]:
         return begun[-1]
 
     yield begin
-    for rehearsal in begun:
-        rehearsal.close()
+    for node in begun:
+        node.close()

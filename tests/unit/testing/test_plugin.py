@@ -82,7 +82,7 @@ def test_a_test_that_fails_is_shown_with_what_its_jobs_did(pytester: pytest.Pyte
     )
 
 
-def test_a_rehearsal_ends_with_its_test_even_if_that_fails(pytester: pytest.Pytester) -> None:
+def test_a_test_node_ends_with_its_test_even_if_that_fails(pytester: pytest.Pytester) -> None:
     result = played(
         pytester,
         """
@@ -106,7 +106,7 @@ def test_a_rehearsal_ends_with_its_test_even_if_that_fails(pytester: pytest.Pyte
 
 def test_the_fixture_is_listed_with_what_it_does(pytester: pytest.Pytester) -> None:
     result = played(pytester, "", "--fixtures")
-    result.stdout.fnmatch_lines(["itinerary_clock*", "*Begin rehearsals: *"])
+    result.stdout.fnmatch_lines(["itinerary_clock*", "*Start test nodes: *"])
 
 
 def test_the_plugin_imports_nothing_before_a_test_asks_for_it() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from itinerary import ExecutionContext, Itinerary, Retry, cron, every
 from itinerary.testing import TestNode
-from itinerary.testing.time_control import TestLoop
+from itinerary.testing.time_control import ClockControl
 
 pytestmark = pytest.mark.spec("U11", "skipping")
 
@@ -76,7 +76,7 @@ def busy() -> Itinerary:  # noqa: C901 - a list of jobs
 def lived(*, skips: bool, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     with monkeypatch.context() as patched:
         if not skips:
-            patched.setattr(TestLoop, "_skip", lambda self, target: None)
+            patched.setattr(ClockControl, "_skip", lambda self, target: None)
         with closing(TestNode(busy())) as run:
             run.pause("paused", until=datetime(2026, 1, 1, 1, 59, 30, tzinfo=UTC))
             run.advance(hours=1, minutes=17)

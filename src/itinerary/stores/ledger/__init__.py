@@ -32,7 +32,7 @@ from itinerary.stores.ledger.sweep import advance_sweep, begin_sweep
 from itinerary.stores.ledger.timeline import TIMELINE_TOPIC, amend
 from itinerary.stores.ledger.tokens import grant_token, revoke_token
 from itinerary.stores.ledger.unit_of_work import mail_topic
-from itinerary.stores.ledger.warm_up import WarmedUp, rehearse
+from itinerary.stores.ledger.warm_up import WarmedUp, warm_up
 from itinerary.stores.ledger.write import control, has_made, intervene, write, write_once
 
 __all__ = [
@@ -62,10 +62,10 @@ __all__ = [
     "plain_ones",
     "prepare",
     "prune",
-    "rehearse",
     "revoke_token",
     "start",
     "stream_topic",
+    "warm_up",
     "write",
     "write_once",
 ]

@@ -24,9 +24,9 @@ from itinerary.stores.ledger.timeline import amend
 from itinerary.stores.ledger.write import write
 from itinerary.stores.transaction import Transaction
 
-__all__ = ["WarmedUp", "rehearse"]
+__all__ = ["WarmedUp", "warm_up"]
 
-_NAME: Final = "itinerary.rehearsal"
+_NAME: Final = "itinerary.warm_up"
 _CONFIG: Final = "{}"
 
 
@@ -34,7 +34,7 @@ class WarmedUp(Exception):
     """Raised to roll back a successful warm-up."""
 
 
-def rehearse(tx: Transaction, count: int) -> NoReturn:
+def warm_up(tx: Transaction, count: int) -> NoReturn:
     """Claim, start and end `count` occurrences, each of its own job.
 
     Raises:

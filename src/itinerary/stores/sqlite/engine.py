@@ -72,7 +72,7 @@ class _Open(NamedTuple):
 class SqliteEngine(Engine):
     """A store in one file."""
 
-    rehearses_with = sum(SIZES)
+    warm_up_size = sum(SIZES)
     """This many occurrences use one statement of each size, so SQLite parses every statement."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Tasks in a rehearsal: coroutines, threads, retries, overlap, timeouts, hooks, transactions (U11)."""
+"""Tasks in a test node: coroutines, threads, retries, overlap, timeouts, hooks, transactions (U11)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from itinerary import ExecutionContext, Itinerary, Retry, cron, every, once
 from itinerary.errors import ClockError
-from tests.unit.testing.rehearsing import Begin
+from tests.unit.testing.start_node import Begin
 
 pytestmark = pytest.mark.spec("U11")
 
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.spec("U11")
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_coroutine_awaits_takes_the_time_of_the_clock(app: Itinerary, rehearse: Begin) -> None:
+def test_what_a_coroutine_awaits_takes_the_time_of_the_clock(app: Itinerary, start_node: Begin) -> None:
     @app.job(every("1d"), task_timeout="40m")
     async def long() -> None:
         await asyncio.sleep(1800)
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(days=1)
     assert run.history("long").statuses == ["running"]
     run.advance(minutes=31)
@@ -42,12 +42,12 @@ def plain(ctx: ExecutionContext) -> str:
     return ctx.job
 
 
-def test_a_plain_function_runs_in_a_thread_and_takes_no_time(app: Itinerary, rehearse: Begin) -> None:
+def test_a_plain_function_runs_in_a_thread_and_takes_no_time(app: Itinerary, start_node: Begin) -> None:
     app.job(every("1h"))(plain)
     app.job(every("1h"), name="elsewhere", executor="process")(plain)
     app.job(every("1h"), name="in a pod", executor="pod", image="local/app:1")(plain)
     threads.clear()
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=2)
     for name in ("plain", "elsewhere", "in a pod"):
         assert run.history(name).statuses == ["completed", "completed"]
@@ -55,14 +55,14 @@ def test_a_plain_function_runs_in_a_thread_and_takes_no_time(app: Itinerary, reh
     assert threading.current_thread() not in threads
 
 
-def test_a_plain_function_that_waits_for_real_time_is_named(app: Itinerary, rehearse: Begin) -> None:
+def test_a_plain_function_that_waits_for_real_time_is_named(app: Itinerary, start_node: Begin) -> None:
     released = threading.Event()
 
     @app.job(every("1h"))
     def sleepy() -> None:
         released.wait()
 
-    run = rehearse(app, patience=0.05)
+    run = start_node(app, patience=0.05)
     try:
         with pytest.raises(ClockError, match=r"task 'sleepy' of job 'sleepy': has run for 0\.05 seconds of real time"):
             run.advance(hours=1)
@@ -70,7 +70,7 @@ def test_a_plain_function_that_waits_for_real_time_is_named(app: Itinerary, rehe
         released.set()
 
 
-def test_a_coroutine_may_use_threads_and_a_task_may_ask_the_app(app: Itinerary, rehearse: Begin) -> None:
+def test_a_coroutine_may_use_threads_and_a_task_may_ask_the_app(app: Itinerary, start_node: Begin) -> None:
     @app.job(cron("0 1 * * *"))
     async def first() -> str:
         await app["second"].trigger()
@@ -83,12 +83,12 @@ def test_a_coroutine_may_use_threads_and_a_task_may_ask_the_app(app: Itinerary, 
     @app.job(cron("0 2 30 1 *"))
     async def third() -> None: ...
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=2)
     assert [run.history(job).statuses for job in ("first", "second", "third")] == [["completed"]] * 3
 
 
-def test_time_passes_while_a_plain_function_waits_for_another_job(app: Itinerary, rehearse: Begin) -> None:
+def test_time_passes_while_a_plain_function_waits_for_another_job(app: Itinerary, start_node: Begin) -> None:
     @app.job(cron("0 1 * * *"))
     def first() -> None:
         node = run.node
@@ -100,17 +100,17 @@ def test_time_passes_while_a_plain_function_waits_for_another_job(app: Itinerary
     async def second() -> None:
         await asyncio.sleep(120)
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=1, minutes=3)
     assert run.history("first").statuses == run.history("second").statuses == ["completed"]
 
 
-def test_the_error_of_a_task_comes_with_its_traceback(app: Itinerary, rehearse: Begin) -> None:
+def test_the_error_of_a_task_comes_with_its_traceback(app: Itinerary, start_node: Begin) -> None:
     @app.job(every("1h"))
     def broken() -> None:
         raise ValueError("no rows")
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=1)
     (error,) = run.history("broken").errors
     assert error.endswith("ValueError: no rows")
@@ -118,7 +118,7 @@ def test_the_error_of_a_task_comes_with_its_traceback(app: Itinerary, rehearse: 
     assert "failed" in repr(run.history("broken"))
 
 
-def test_retries_wait_as_long_as_they_should(app: Itinerary, rehearse: Begin) -> None:
+def test_retries_wait_as_long_as_they_should(app: Itinerary, start_node: Begin) -> None:
     tries = []
 
     @app.job(cron("0 1 * * *"), retry=Retry(max_retries=3, retry_interval="1m", backoff_factor=2.0))
@@ -127,25 +127,25 @@ def test_retries_wait_as_long_as_they_should(app: Itinerary, rehearse: Begin) ->
         if ctx.attempt < 4:
             raise OSError("not yet")
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=2)
     assert [(later - tries[0]).total_seconds() for later in tries] == [0, 60, 180, 420]
     assert run.history("stubborn").statuses == ["completed"]
     assert run.history("stubborn")[0].attempts == 4
 
 
-def test_overlap_is_decided_as_always(app: Itinerary, rehearse: Begin) -> None:
+def test_overlap_is_decided_as_always(app: Itinerary, start_node: Begin) -> None:
     @app.job(every("1h"), overlap="skip", task_timeout="3h", execution_timeout="4h")
     async def slow() -> None:
         await asyncio.sleep(5400)
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=4)
     assert run.history("slow").statuses == ["completed", "skipped", "running", "skipped"]
     assert (run.history("slow")[1].reason or "").startswith("overlaps occurrence")
 
 
-def test_a_task_that_takes_a_week_keeps_everybody_else_on_time(app: Itinerary, rehearse: Begin) -> None:
+def test_a_task_that_takes_a_week_keeps_everybody_else_on_time(app: Itinerary, start_node: Begin) -> None:
     @app.job(once("2026-01-01T00:30Z"), task_timeout="8d", execution_timeout="9d")
     async def long() -> None:
         for _ in range(7):
@@ -156,7 +156,7 @@ def test_a_task_that_takes_a_week_keeps_everybody_else_on_time(app: Itinerary, r
         if ctx.scheduled_at.day == 2 and ctx.attempt == 1:
             raise OSError("not today")
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(days=8)
     (past,) = run.history("long")
     assert past.status == "completed"
@@ -169,19 +169,19 @@ def test_a_task_that_takes_a_week_keeps_everybody_else_on_time(app: Itinerary, r
     assert not [line for line in run.logs if line.level in ("warning", "error")]
 
 
-def test_a_task_over_its_time_is_a_timeout(app: Itinerary, rehearse: Begin) -> None:
+def test_a_task_over_its_time_is_a_timeout(app: Itinerary, start_node: Begin) -> None:
     @app.job(every("1h"), task_timeout="10m")
     async def endless() -> None:
         await asyncio.Event().wait()
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(minutes=71)
     (past,) = run.history("endless")
     assert past.status == "failed"
     assert past.report.tasks[0].attempts[0].status == "timeout"
 
 
-def test_hooks_and_requirements_are_part_of_it(app: Itinerary, rehearse: Begin, tmp_path: Path) -> None:
+def test_hooks_and_requirements_are_part_of_it(app: Itinerary, start_node: Begin, tmp_path: Path) -> None:
     told = []
     job = app.job("load", cron("0 1 * * *"))
     job.requires(file=str(tmp_path / "ready"), on_unmet="wait", every="5m", deadline="2h")
@@ -193,7 +193,7 @@ def test_hooks_and_requirements_are_part_of_it(app: Itinerary, rehearse: Begin, 
     def notify(report: object) -> None:
         told.append(report)
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=1, minutes=32)
     assert run.history("load").statuses == ["condition_pending"]
     (tmp_path / "ready").touch()
@@ -205,7 +205,7 @@ def test_hooks_and_requirements_are_part_of_it(app: Itinerary, rehearse: Begin, 
 # -- transactions ------------------------------------------------------------------------------------------------------
 
 
-def test_a_tasks_transaction_commits_with_its_success_or_not_at_all(app: Itinerary, rehearse: Begin) -> None:
+def test_a_tasks_transaction_commits_with_its_success_or_not_at_all(app: Itinerary, start_node: Begin) -> None:
     @app.job(every("1h"), retry=Retry(1, "1m"))
     async def ledger(ctx: ExecutionContext) -> None:
         async with ctx.transaction() as tx:
@@ -223,7 +223,7 @@ def test_a_tasks_transaction_commits_with_its_success_or_not_at_all(app: Itinera
         async with ctx.transaction(timeout=10):
             await asyncio.sleep(20)
 
-    run = rehearse(app)
+    run = start_node(app)
     run.database.execute("create table ledger (attempt)")
     run.advance(hours=1, minutes=5)
     assert run.history("ledger").statuses == run.history("plain").statuses == ["completed"]

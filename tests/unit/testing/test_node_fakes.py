@@ -1,4 +1,4 @@
-"""What acts on the world is faked in a rehearsal, or stops it (U11)."""
+"""What acts on the world is faked in a test node, or stops it (U11)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from itinerary import Itinerary, Retry, every
 from itinerary.errors import ClockError
-from tests.unit.testing.rehearsing import Begin
+from tests.unit.testing.start_node import Begin
 
 pytestmark = pytest.mark.spec("U11")
 
@@ -20,14 +20,14 @@ def with_commands(app: Itinerary) -> Itinerary:
     return app
 
 
-def test_a_command_is_not_run_by_a_test_which_is_told_what_to_do(app: Itinerary, rehearse: Begin) -> None:
-    run = rehearse(with_commands(app))
+def test_a_command_is_not_run_by_a_test_which_is_told_what_to_do(app: Itinerary, start_node: Begin) -> None:
+    run = start_node(with_commands(app))
     with pytest.raises(ClockError, match=r"run.fake\('etl/compress'\)"):
         run.advance(hours=1)
 
 
-def test_fakes_stand_in_for_tasks(app: Itinerary, rehearse: Begin) -> None:
-    run = rehearse(with_commands(app))
+def test_fakes_stand_in_for_tasks(app: Itinerary, start_node: Begin) -> None:
+    run = start_node(with_commands(app))
     compress = run.fake("compress", raises=[OSError("disk full"), None], takes="30s")
     announce = run.fake("etl/announce", does=lambda ctx: {"job": ctx.job})
     run.advance(hours=1, minutes=5)
@@ -40,8 +40,8 @@ def test_fakes_stand_in_for_tasks(app: Itinerary, rehearse: Begin) -> None:
     assert "OSError: disk full" in run.history("etl").errors[0]
 
 
-def test_a_fake_says_which_task_it_could_be(app: Itinerary, rehearse: Begin) -> None:
-    run = rehearse(with_commands(app))
+def test_a_fake_says_which_task_it_could_be(app: Itinerary, start_node: Begin) -> None:
+    run = start_node(with_commands(app))
     with pytest.raises(ClockError, match="did you mean 'etl/compress'"):
         run.fake("etl/compres")
     with pytest.raises(ClockError, match="several tasks; say which: etl/compress, etl/announce"):
@@ -50,7 +50,7 @@ def test_a_fake_says_which_task_it_could_be(app: Itinerary, rehearse: Begin) -> 
 
 @pytest.mark.parametrize("opens", ["connection", "process"])
 def test_a_coroutine_that_wants_a_socket_is_told_that_there_is_none(
-    app: Itinerary, rehearse: Begin, opens: str
+    app: Itinerary, start_node: Begin, opens: str
 ) -> None:
     @app.job(every("1h"))
     async def outside() -> None:
@@ -59,7 +59,7 @@ def test_a_coroutine_that_wants_a_socket_is_told_that_there_is_none(
         else:
             await asyncio.create_subprocess_exec("true")
 
-    run = rehearse(app)
+    run = start_node(app)
     with pytest.raises(ClockError, match="wants a socket, a signal or a child process"):
         run.advance(hours=1)
     assert run.history("outside").statuses == ["failed"]

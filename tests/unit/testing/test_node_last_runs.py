@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from itinerary import ExecutionContext, Itinerary, every
-from tests.unit.testing.rehearsing import Begin
+from tests.unit.testing.start_node import Begin
 
 pytestmark = pytest.mark.spec("X9")
 
@@ -28,11 +28,11 @@ def hourly(app: Itinerary) -> Told:
 @pytest.mark.parametrize("crash", [False, True])
 def test_the_first_run_after_a_restart_is_told_of_the_last_run_before_it(
     app: Itinerary,
-    rehearse: Begin,
+    start_node: Begin,
     crash: bool,
 ) -> None:
     told = hourly(app)
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=2)
     run.down("3h", crash=crash)
     run.advance(hours=2)
@@ -41,9 +41,9 @@ def test_the_first_run_after_a_restart_is_told_of_the_last_run_before_it(
     assert [told[instant] for instant in instants] == [None, *instants[:-1]]
 
 
-def test_a_replay_is_told_of_the_run_before_its_own_instant(app: Itinerary, rehearse: Begin) -> None:
+def test_a_replay_is_told_of_the_run_before_its_own_instant(app: Itinerary, start_node: Begin) -> None:
     told = hourly(app)
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=4)
     first, second, third, fourth = sorted(told)
     told.clear()
@@ -55,7 +55,7 @@ def test_a_replay_is_told_of_the_run_before_its_own_instant(app: Itinerary, rehe
     assert third not in told
 
 
-def test_a_run_that_is_taken_over_after_a_crash_is_told_the_same_again(app: Itinerary, rehearse: Begin) -> None:
+def test_a_run_that_is_taken_over_after_a_crash_is_told_the_same_again(app: Itinerary, start_node: Begin) -> None:
     told: list[tuple[datetime, int, datetime | None]] = []
 
     @app.job(every("1h"), on_orphan="rerun", execution_timeout="2h", task_timeout="2h")
@@ -63,7 +63,7 @@ def test_a_run_that_is_taken_over_after_a_crash_is_told_the_same_again(app: Itin
         told.append((ctx.scheduled_at, ctx.attempt, ctx.last_run_at))
         await asyncio.sleep(600)
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=2, minutes=5)
     run.down("10m", crash=True)
     run.advance(minutes=20)

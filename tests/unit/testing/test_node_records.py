@@ -1,4 +1,4 @@
-"""Records in a rehearsal: no virtual time passes while a function of the program runs in a thread (U11)."""
+"""Records in a test node: no virtual time passes while a function of the program runs in a thread (U11)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 
 from itinerary import Itinerary
 from itinerary.records import RecordBatch
-from tests.unit.testing.rehearsing import Begin
+from tests.unit.testing.start_node import Begin
 
 pytestmark = pytest.mark.spec("U11")
 
 
 def test_a_slow_time_zone_function_and_a_slow_handler_take_no_time_of_the_clock(
-    app: Itinerary, rehearse: Begin
+    app: Itinerary, start_node: Begin
 ) -> None:
     """Both would run into their timeouts if the clock went on: 10 s, and one minute."""
     handled: list[tuple[str, int]] = []
@@ -37,7 +37,7 @@ def test_a_slow_time_zone_function_and_a_slow_handler_take_no_time_of_the_clock(
         time.sleep(0.2)
         handled.append((batch.partition, batch.attempt))
 
-    run = rehearse(app)
+    run = start_node(app)
     run.call(desk.append("RecordCreated", record="F-1", hotel="lisbon"))
     run.advance(minutes=5)
     assert handled == [("lisbon", 1)]

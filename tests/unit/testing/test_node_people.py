@@ -1,4 +1,4 @@
-"""People and outages in a rehearsal: pauses, triggers, nodes that go and come (U11)."""
+"""People and outages in a test node: pauses, triggers, nodes that go and come (U11)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from itinerary import ExecutionContext, Itinerary, every, once
 from itinerary.errors import ClockError, NotFoundError
 from itinerary.model import Kind
-from tests.unit.testing.rehearsing import Begin
+from tests.unit.testing.start_node import Begin
 
 pytestmark = pytest.mark.spec("U11")
 
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.spec("U11")
 # -- people ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_pause_skips_and_a_trigger_runs(app: Itinerary, rehearse: Begin) -> None:
+def test_a_pause_skips_and_a_trigger_runs(app: Itinerary, start_node: Begin) -> None:
     @app.job(every("1h"))
     async def hourly() -> None: ...
 
-    run = rehearse(app)
+    run = start_node(app)
     run.pause("hourly", reason="migration")
     run.advance(hours=2, minutes=30)
     run.resume("hourly")
@@ -36,12 +36,12 @@ def test_a_pause_skips_and_a_trigger_runs(app: Itinerary, rehearse: Begin) -> No
     assert run.call(run.node.wait(run.call(run.node.replay(triggered)))).outcome == "completed"
 
 
-def test_handles_of_the_app_work_too(app: Itinerary, rehearse: Begin) -> None:
+def test_handles_of_the_app_work_too(app: Itinerary, start_node: Begin) -> None:
     @app.job(every("1h"))
     async def hourly() -> None:
         await asyncio.sleep(600)
 
-    run = rehearse(app)
+    run = start_node(app)
     app.blocking(app["hourly"].pause(until=datetime(2026, 1, 1, 2, 30, tzinfo=UTC)))
     assert app["hourly"].is_paused
     run.advance(hours=3)
@@ -53,11 +53,11 @@ def test_handles_of_the_app_work_too(app: Itinerary, rehearse: Begin) -> None:
 
 @pytest.mark.spec("S5", "finished")
 @pytest.mark.spec("S11", "is_active")
-def test_a_job_with_one_instant_is_neither_active_nor_enabled_after_it(app: Itinerary, rehearse: Begin) -> None:
+def test_a_job_with_one_instant_is_neither_active_nor_enabled_after_it(app: Itinerary, start_node: Begin) -> None:
     @app.job(once("2026-01-01T12:00:00Z"))
     async def fireworks() -> None: ...
 
-    run = rehearse(app)
+    run = start_node(app)
     handle = app["fireworks"]
     assert (handle.is_active, handle.is_enabled, handle.next_run()) == (
         True,
@@ -71,12 +71,12 @@ def test_a_job_with_one_instant_is_neither_active_nor_enabled_after_it(app: Itin
 
 @pytest.mark.spec("R4", "a run that was asked for waits for its turn")
 @pytest.mark.spec("X6", "skip")
-def test_a_run_that_was_asked_for_waits_for_its_turn_and_is_not_skipped(app: Itinerary, rehearse: Begin) -> None:
+def test_a_run_that_was_asked_for_waits_for_its_turn_and_is_not_skipped(app: Itinerary, start_node: Begin) -> None:
     @app.job(every("1h"), overlap="skip")
     async def hourly() -> None:
         await asyncio.sleep(240)
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=1, minutes=30)
     first = run.history("hourly")[0]
     run.advance(minutes=32)
@@ -92,7 +92,7 @@ def test_a_run_that_was_asked_for_waits_for_its_turn_and_is_not_skipped(app: Iti
 
 @pytest.mark.spec("O3", "the newest outcome counts")
 @pytest.mark.spec("R4", "replay")
-def test_a_replay_of_a_failed_upstream_repairs_its_downstream(app: Itinerary, rehearse: Begin) -> None:
+def test_a_replay_of_a_failed_upstream_repairs_its_downstream(app: Itinerary, start_node: Begin) -> None:
     is_broken = True
 
     @app.job(every("1h"))
@@ -104,7 +104,7 @@ def test_a_replay_of_a_failed_upstream_repairs_its_downstream(app: Itinerary, re
     async def report() -> None: ...
 
     app["report"].requires(job="load", every="1m", deadline="50m")
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=1, minutes=5)
     (failed,), (waited,) = run.history("load"), run.history("report")
     assert (failed.report.outcome, waited.report.outcome) == ("failed", "failed")
@@ -119,7 +119,7 @@ def test_a_replay_of_a_failed_upstream_repairs_its_downstream(app: Itinerary, re
     assert run.wait(run.call(run.node.replay(waited.report.occurrence))).outcome == "completed"
 
 
-def test_a_loop_over_occurrences_runs_beside_the_test(app: Itinerary, rehearse: Begin) -> None:
+def test_a_loop_over_occurrences_runs_beside_the_test(app: Itinerary, start_node: Begin) -> None:
     ticks = app.job("ticks", every("1h"))
     seen: list[tuple[str, int]] = []
 
@@ -128,7 +128,7 @@ def test_a_loop_over_occurrences_runs_beside_the_test(app: Itinerary, rehearse: 
             await asyncio.sleep(60)
             seen.append((ctx.job, ctx.scheduled_at.hour))
 
-    run = rehearse(app)
+    run = start_node(app)
     run.spawn(follow())
     run.advance(hours=3, minutes=2)
     assert seen == [("ticks", 1), ("ticks", 2), ("ticks", 3)]
@@ -138,7 +138,7 @@ def test_a_loop_over_occurrences_runs_beside_the_test(app: Itinerary, rehearse: 
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_what_was_missed_while_nobody_was_there_is_recovered(app: Itinerary, rehearse: Begin, crash: bool) -> None:
+def test_what_was_missed_while_nobody_was_there_is_recovered(app: Itinerary, start_node: Begin, crash: bool) -> None:
     recovered = []
 
     @app.job(every("1h"))
@@ -148,7 +148,7 @@ def test_what_was_missed_while_nobody_was_there_is_recovered(app: Itinerary, reh
     @app.job(every("1h"), recovery="execute_last")
     async def last() -> None: ...
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=1)
     run.down(hours=3, minutes=10, crash=crash)
     run.advance(minutes=10)
@@ -157,7 +157,7 @@ def test_what_was_missed_while_nobody_was_there_is_recovered(app: Itinerary, reh
     assert run.history("last").statuses == ["completed", "missed", "missed", "completed"]
 
 
-def test_what_a_killed_node_ran_is_orphaned_and_its_code_goes_no_further(app: Itinerary, rehearse: Begin) -> None:
+def test_what_a_killed_node_ran_is_orphaned_and_its_code_goes_no_further(app: Itinerary, start_node: Begin) -> None:
     steps = []
 
     @app.job(every("1d"), task_timeout="20m")
@@ -166,7 +166,7 @@ def test_what_a_killed_node_ran_is_orphaned_and_its_code_goes_no_further(app: It
         await asyncio.sleep(600)
         steps.append("ended")
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(days=1, minutes=5)
     run.crash()
     assert not run.is_running
@@ -178,7 +178,7 @@ def test_what_a_killed_node_ran_is_orphaned_and_its_code_goes_no_further(app: It
     assert steps == ["begun"]
 
 
-def test_a_graceful_end_cancels_what_runs(app: Itinerary, rehearse: Begin) -> None:
+def test_a_graceful_end_cancels_what_runs(app: Itinerary, start_node: Begin) -> None:
     ends = []
 
     @app.job(every("1d"))
@@ -189,7 +189,7 @@ def test_a_graceful_end_cancels_what_runs(app: Itinerary, rehearse: Begin) -> No
             ends.append("cancelled")
             raise
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(days=1)
     run.shut_down()
     assert run.history("long").statuses == ["cancelled"]
@@ -197,11 +197,11 @@ def test_a_graceful_end_cancels_what_runs(app: Itinerary, rehearse: Begin) -> No
 
 
 @pytest.mark.spec("R4", "run ids of replays")
-def test_a_replay_has_a_run_id_of_its_own_and_each_of_them_is_found(app: Itinerary, rehearse: Begin) -> None:
+def test_a_replay_has_a_run_id_of_its_own_and_each_of_them_is_found(app: Itinerary, start_node: Begin) -> None:
     @app.job(every("1h"))
     async def hourly() -> None: ...
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(hours=1, minutes=30)
     node = run.node
     original = "hourly:1767229200"

@@ -1,4 +1,4 @@
-"""Time in a rehearsal: days and hours, nights with a missing hour, the next run (U11)."""
+"""Time in a test node: days and hours, nights with a missing hour, the next run (U11)."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import pytest
 
 from itinerary import Itinerary, cron, every, iso8601, once
 from itinerary.errors import ClockError, UnknownZone
-from tests.unit.testing.rehearsing import Begin
+from tests.unit.testing.start_node import Begin
 
 pytestmark = pytest.mark.spec("U11")
 
 NEW_YORK = ZoneInfo("America/New_York")
 
 
-def test_a_night_with_a_missing_hour_runs_each_job_once(app: Itinerary, rehearse: Begin) -> None:
+def test_a_night_with_a_missing_hour_runs_each_job_once(app: Itinerary, start_node: Begin) -> None:
     @app.job(cron("0 5 * * *", tz="America/New_York"))
     async def nightly_report() -> None: ...
 
     @app.job(cron("30 2 * * *", tz="America/New_York"))
     async def in_the_gap() -> None: ...
 
-    run = rehearse(app, start="2026-03-08T00:00", tz="America/New_York")
+    run = start_node(app, start="2026-03-08T00:00", tz="America/New_York")
     run.advance(days=1)
     assert run.history("nightly_report").statuses == ["completed"]
     assert run.history("in_the_gap").instants == [datetime(2026, 3, 8, 3, 0, tzinfo=NEW_YORK)]
     assert run.now == datetime(2026, 3, 9, tzinfo=NEW_YORK)
 
 
-def test_a_day_is_one_of_the_calendar_and_an_hour_is_exact(app: Itinerary, rehearse: Begin) -> None:
-    run = rehearse(app, start="2026-11-01T00:00", tz="America/New_York")
+def test_a_day_is_one_of_the_calendar_and_an_hour_is_exact(app: Itinerary, start_node: Begin) -> None:
+    run = start_node(app, start="2026-11-01T00:00", tz="America/New_York")
     run.advance(hours=24)
     assert run.now == datetime(2026, 11, 1, 23, 0, tzinfo=NEW_YORK)
     run.advance("1h")
@@ -40,12 +40,12 @@ def test_a_day_is_one_of_the_calendar_and_an_hour_is_exact(app: Itinerary, rehea
 
 
 def test_what_is_due_at_the_moment_that_time_leads_to_has_happened_and_nothing_twice(
-    app: Itinerary, rehearse: Begin
+    app: Itinerary, start_node: Begin
 ) -> None:
     @app.job(every("1h"))
     async def hourly() -> None: ...
 
-    run = rehearse(app, start="2026-01-01T00:00")
+    run = start_node(app, start="2026-01-01T00:00")
     run.advance_to("2026-01-01T01:00")
     assert len(run.history("hourly")) == 1
     run.advance(hours=1)
@@ -53,11 +53,11 @@ def test_what_is_due_at_the_moment_that_time_leads_to_has_happened_and_nothing_t
     assert run.history("hourly").statuses == ["completed"] * 50
 
 
-def test_a_hundred_days_of_an_hourly_job_are_whole(app: Itinerary, rehearse: Begin) -> None:
+def test_a_hundred_days_of_an_hourly_job_are_whole(app: Itinerary, start_node: Begin) -> None:
     @app.job(every("1h"))
     async def hourly() -> None: ...
 
-    run = rehearse(app)
+    run = start_node(app)
     run.advance(days=100)
     history = run.history("hourly")
     assert history.statuses == ["completed"] * 2400
@@ -65,14 +65,14 @@ def test_a_hundred_days_of_an_hourly_job_are_whole(app: Itinerary, rehearse: Beg
     assert not [line for line in run.logs if line.level in ("warning", "error")]
 
 
-def test_time_goes_to_the_next_run(app: Itinerary, rehearse: Begin) -> None:
+def test_time_goes_to_the_next_run(app: Itinerary, start_node: Begin) -> None:
     @app.job(once("2026-12-31T23:59:00Z"))
     def fireworks() -> None: ...
 
     @app.job(iso8601("R/2026-01-31T09:00/P1M"))
     def invoices() -> None: ...
 
-    run = rehearse(app)
+    run = start_node(app)
     assert [(one.job, one.at.day) for one in run.upcoming("invoices", count=3)] == [
         ("invoices", 31),
         ("invoices", 28),
@@ -85,8 +85,8 @@ def test_time_goes_to_the_next_run(app: Itinerary, rehearse: Begin) -> None:
         run.advance_to_next("fireworks")
 
 
-def test_time_does_not_go_back(app: Itinerary, rehearse: Begin) -> None:
-    run = rehearse(app, start="2026-01-01T12:00")
+def test_time_does_not_go_back(app: Itinerary, start_node: Begin) -> None:
+    run = start_node(app, start="2026-01-01T12:00")
     with pytest.raises(ClockError, match=r"shows 2026-01-01T12:00:00\+00:00 and cannot go back to 2026-01-01T11:00"):
         run.advance_to("2026-01-01T11:00")
     with pytest.raises(ClockError, match="cannot go back"):
@@ -94,6 +94,6 @@ def test_time_does_not_go_back(app: Itinerary, rehearse: Begin) -> None:
     run.advance(0)
 
 
-def test_a_zone_that_nobody_knows_is_refused_with_the_nearest(app: Itinerary, rehearse: Begin) -> None:
+def test_a_zone_that_nobody_knows_is_refused_with_the_nearest(app: Itinerary, start_node: Begin) -> None:
     with pytest.raises(UnknownZone, match="'Europe/Berlin'"):
-        rehearse(app, tz="Europe/Berln")
+        start_node(app, tz="Europe/Berln")

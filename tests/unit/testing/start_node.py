@@ -1,4 +1,4 @@
-"""What the tests of rehearsals share."""
+"""What the tests of test nodes share."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from typing import TypeAlias
 from itinerary.testing import TestNode
 
 Begin: TypeAlias = Callable[..., TestNode]
-"""Begins a rehearsal of an app, with its options; it is closed when the test has ended."""
+"""Begins a test node of an app, with its options; it is closed when the test has ended."""
