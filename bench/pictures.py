@@ -93,7 +93,7 @@ def _lateness(results: Sequence[Result]) -> Picture | None:
         if rows:
             groups.append(Group(_titled(bench, store, count), rows))
     title = "Start lateness, on a logarithmic scale"
-    says = "Points on a logarithmic scale: half, 99 in 100 and all of a herd began within so long after their instant"
+    says = "Points on a logarithmic scale: the time after its instant in which half, 99 in 100 and all of a herd began"
     return _picture("lateness", "herd", says, title, groups, spans)
 
 

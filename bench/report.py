@@ -29,24 +29,26 @@ SHOWS: Mapping[str, str] = {
     "attack": "How late runs start while the web server is attacked, as a multiple of the lateness without an attack, "
     "measured just before; and how many runs fail.",
     "audit": "How long an audit of a whole day takes, and whether it finds what was done to the store by hand.",
-    "backlog": "What a node does after an outage: how soon it is ready, how fast it makes up for what was missed, and "
-    "whether what is due now has to wait for that.",
-    "claims": "What a store can take: an occurrence is three durable writes, made in batches. In a race every process "
-    "wants the same occurrences, and each must have exactly one winner.",
+    "backlog": "A node after an outage: the time until it is ready, the rate at which it recovers missed runs, and "
+    "whether current runs have to wait for that.",
+    "claims": "The throughput of a store. An occurrence is three durable writes, which are made in batches. In a race "
+    "every process claims the same occurrences, and each of them must have exactly one winner.",
     "cost": "Whether an occurrence costs more beside many registered jobs than beside few.",
     "cron": "Cron expressions read and enumerated, beside the libraries that do so one at a time.",
-    "herd": "Every scheduler has so many recurring jobs that do nothing, all due in the same second, and slots enough. "
-    "Lateness is seen by the task itself; an occurrence is finished when that is durable. Watching ends 60 seconds "
-    "after the instant: what had not run by then is missed, and the rate is over what did finish. A number after a "
-    "peer's name is how many jobs it was given, where more could not be registered in reasonable time.",
-    "history": "Whether a page of history, what is active, and an occurrence cost more beside a long history.",
-    "idle": "What a node costs that has nothing to do.",
-    "index": "The index of what is due, beside a sorted list.",
-    "nodes": "What it costs to share: the same load on one node and on four, on one server and one machine. A race is "
-    "lost where two nodes claim the same occurrence.",
+    "herd": "Every scheduler has this number of recurring jobs that do nothing, all due in the same second, and enough "
+    "slots. The task itself measures its lateness. An occurrence is finished when its end is durable. The "
+    "measurement ends 60 seconds after the instant: a run that has not started until then counts as missed, and "
+    "the rate counts finished runs only. A number after the name of a peer is its number of jobs, if it could "
+    "not register more of them in reasonable time.",
+    "history": "Whether a page of history, the list of active runs, and an occurrence cost more beside a long history.",
+    "idle": "The cost of a node that has nothing to do.",
+    "index": "The index of due runs, beside a sorted list.",
+    "nodes": "The cost of several nodes: the same load on one node and on four, with one database server on one "
+    "machine. A race is lost if two nodes claim the same occurrence.",
     "oneshot": "The same for jobs that run once, on PostgreSQL, beside queues that can delay.",
-    "records": "Business records from their log to the queue of a desk, and whether a cycle grows with the log.",
-    "simulate": "How long it takes to foresee a month.",
+    "records": "Business records from their log to the queue of a record scheduler, and whether the cost of a cycle "
+    "grows with the log.",
+    "simulate": "The time to forecast a month.",
     "startup": "How long it takes to register jobs, and until a node that finds them is ready.",
     "pause": "How long a node that was stopped for ten seconds at 2,000 runs a second needs to be on time again.",
     "sustained": "Whether a node keeps up with 2,000 occurrences a second for minutes, and whether its memory grows.",
@@ -119,12 +121,12 @@ def page(results: Sequence[Result], drawn: Sequence[Picture]) -> str:
 
 
 _TARGETS_ARE = (
-    "What [the requirements](../requirements.md) ask for, and what was measured. They are meant for two cores, and "
-    "nothing else on the machine."
+    "The targets of [the requirements](../requirements.md), and the measurements. The targets are for two cores "
+    "of a machine that does nothing else."
 )
 _GOALS_ARE = (
-    "What goes beyond the requirements, each with the one that it is nearest to. [Profiles](profiles.md) says why one "
-    "is missed."
+    "Goals beyond the requirements, each with the closest requirement. [Profiles](profiles.md) explains why one "
+    "of them is missed."
 )
 
 

@@ -16,7 +16,7 @@ PAGE = reference("explain")
 @pytest.mark.spec("U4", "documented")
 @pytest.mark.parametrize(
     ("choices", "header"),
-    [(RunResult, ("RunResult", "What became of it")), (Cause, ("Cause", "Why"))],
+    [(RunResult, ("RunResult", "Meaning")), (Cause, ("Cause", "Why"))],
     ids=["fates", "causes"],
 )
 def test_every_code_is_in_the_reference(choices: type[StrEnum], header: tuple[str, ...]) -> None:

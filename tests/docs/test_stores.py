@@ -114,7 +114,7 @@ def test_every_call_of_a_store_is_in_the_reference() -> None:
         (Refusal, ("Refusal", "When", "What to do")),
         (EntryRefusal, ("EntryRefusal", "When", "What to do")),
         (EntryKind, ("Entry kind", "From then on")),
-        (VerdictKind, ("Verdict kind", "What becomes of it")),
+        (VerdictKind, ("Verdict kind", "Effect on the occurrence")),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )

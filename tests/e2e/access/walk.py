@@ -44,7 +44,7 @@ CALLERS: Final = {
     "own user": "the user who runs the node, or root, on loopback; the store has no token",
     "other user": "another user of the machine, on loopback; the store has no token",
     "own user, tokens": "the same as *own user*, and the store has a token",
-    "nobody": "no token, by the public name of the node, with `web_names`",
+    "anonymous": "no token, by the public name of the node, with `web_names`",
     "read": "a token of scope `read`",
     "operate": "a token of scope `operate`",
     "admin": "a token of scope `admin`",
@@ -101,7 +101,7 @@ def walk(folder: Path) -> dict[str, list[str] | None]:
         for name, text in tokens.items():
             columns[name] = _column(asked, _asking(port, address, token=text))
     with node(place, NAMED) as address:
-        columns["nobody"] = _column(asked, _asking(port_of(address), NAME))
+        columns["anonymous"] = _column(asked, _asking(port_of(address), NAME))
         for kind in filter(is_installed, KINDS):
             with proxy(kind, folder / kind, address) as port:
                 columns[kind] = _column(asked, _asking(port, NAME))
