@@ -36,4 +36,4 @@ def test_a_docstring_that_begins_with_a_pronoun_is_found_and_a_page_may_do_so(tm
 
 
 def test_code_quotations_and_questions_are_not_checked(tmp_path: Path) -> None:
-    assert not found(tmp_path, "```\nnobody\n```\n\nThe user `nobody` asks: What runs now? The log says \"told\".\n")
+    assert not found(tmp_path, '```\nnobody\n```\n\nThe user `nobody` asks: What runs now? The log says "told".\n')

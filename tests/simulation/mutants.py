@@ -63,7 +63,7 @@ from itinerary.core.recovery.unstarted_claims import NONE_UNSTARTED, UnstartedCl
 from itinerary.core.timeline.zone_history import ZoneBook
 from itinerary.model.events import Lease
 from itinerary.model.heartbeat import HeartbeatReply
-from itinerary.model.rows import EntryKind, JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
+from itinerary.model.rows import EntryKind, JobNumber, NodeNumber, OccurrenceRow, OverlapSlotRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState, TaskState
 from itinerary.model.sweeps import SweepPlan, SweepStep
 from itinerary.model.timeline import TimelineEntryRequest, UnstartedReconciler
@@ -82,7 +82,17 @@ from itinerary.stores.ledger.overlap_owner import OverlapOwners
 from itinerary.stores.ledger.unit_of_work import UnitOfWork
 from itinerary.stores.memory import MemoryTransaction
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import LINES, OCCURRENCES, PARTITIONS, SHARES, SLOTS, SWEEP, R, Table, Values
+from itinerary.stores.tables import (
+    OCCURRENCES,
+    OVERLAP_QUEUE,
+    OVERLAP_SLOTS,
+    PARTITIONS,
+    SHARES,
+    SWEEP,
+    R,
+    Table,
+    Values,
+)
 from itinerary.stores.transaction import ConditionalUpdate, Transaction
 
 __all__ = ["LEASE_MUTANTS", "MUTANTS"]
@@ -218,12 +228,12 @@ def unread_rows() -> Any:
 def unread_slots() -> Any:
     fits: Any = beginning._fits
 
-    def fits_anyway(request: StartRequest, slot: SlotRow | None) -> bool:
-        return fits(request, None if slot is None else replace(slot, ref=None, has_line=False))  # type: ignore[no-any-return]  # what the original returns
+    def fits_anyway(request: StartRequest, slot: OverlapSlotRow | None) -> bool:
+        return fits(request, None if slot is None else replace(slot, ref=None, has_queue=False))  # type: ignore[no-any-return]  # what the original returns
 
     @contextmanager
     def mutant() -> Iterator[None]:
-        with _without_looking(SLOTS), _put((beginning, "_fits", fits_anyway)):
+        with _without_looking(OVERLAP_SLOTS), _put((beginning, "_fits", fits_anyway)):
             yield
 
     return mutant()
@@ -235,13 +245,13 @@ def unread_slots() -> Any:
 class _OldSlots(_Wrapped):
     """A transaction in which slots are held by who held them some time ago."""
 
-    def __init__(self, tx: Transaction, old: dict[JobNumber, SlotRow]) -> None:
+    def __init__(self, tx: Transaction, old: dict[JobNumber, OverlapSlotRow]) -> None:
         super().__init__(tx)
         self._old = old
 
     def lock(self, table: Table[Any], keys: Collection[Values]) -> dict[Values, Any]:
         rows: dict[Values, Any] = self._tx.lock(table, keys)
-        if table is not SLOTS:
+        if table is not OVERLAP_SLOTS:
             return rows
         return {
             key: replace(row, ref=self._old[row.job].ref, fence=self._old[row.job].fence) for key, row in rows.items()
@@ -251,12 +261,12 @@ class _OldSlots(_Wrapped):
 def slots_outside() -> Any:
     start: Any = EngineStore.start
     begin: Any = ledger.start
-    looked_up: dict[tuple[NodeNumber, Ref], dict[JobNumber, SlotRow]] = {}
+    looked_up: dict[tuple[NodeNumber, Ref], dict[JobNumber, OverlapSlotRow]] = {}
 
     async def look_first(
         self: EngineStore, owner: NodeNumber, revision: int, starts: Sequence[StartRequest], *rest: Any
     ) -> Any:
-        slots = await self._engine.read(lambda tx: {row.job: row for row in tx.scan(SLOTS, limit=1_000)})
+        slots = await self._engine.read(lambda tx: {row.job: row for row in tx.scan(OVERLAP_SLOTS, limit=1_000)})
         looked_up.update({(owner, request.ref): slots for request in starts})
         return await start(self, owner, revision, starts, *rest)
 
@@ -279,17 +289,17 @@ class _Ends(_Wrapped):
             before = self._tx.get(OCCURRENCES, [(row.ref,) for row in rows])
             for row in rows:
                 if row.status in FINAL and before[row.ref,].status not in _WITHOUT_SLOT:
-                    self._in_the_slot[row.job] = self._tx.get(SLOTS, [(row.job,)])[row.job,].ref
+                    self._in_the_slot[row.job] = self._tx.get(OVERLAP_SLOTS, [(row.job,)])[row.job,].ref
         self._tx.save(table, rows, columns)
 
     def free(self) -> None:
         """Free the slots, if those who were in them still are: they have not ended themselves, then."""
-        slots = self._tx.lock(SLOTS, [(job,) for job in self._in_the_slot]).values()
+        slots = self._tx.lock(OVERLAP_SLOTS, [(job,) for job in self._in_the_slot]).values()
         others = [slot for slot in slots if slot.ref is not None and slot.ref == self._in_the_slot[slot.job]]
         running = [
             slot for slot in others if self._tx.get(OCCURRENCES, [(slot.ref,)])[slot.ref,].started_at is not None
         ]
-        self._tx.save(SLOTS, [replace(slot, ref=None, fence=0) for slot in running], ("ref", "fence"))
+        self._tx.save(OVERLAP_SLOTS, [replace(slot, ref=None, fence=0) for slot in running], ("ref", "fence"))
 
 
 def slots_by_name() -> Any:
@@ -311,7 +321,7 @@ class _NobodyInLine(_Wrapped):
     """A transaction in which nobody is found who stands in line."""
 
     def scan(self, table: Table[Any], *args: Any, **bounds: Any) -> list[Any]:
-        return [] if table is LINES else self._tx.scan(table, *args, **bounds)
+        return [] if table is OVERLAP_QUEUE else self._tx.scan(table, *args, **bounds)
 
 
 def line_not_woken() -> Any:

@@ -22,8 +22,8 @@ from itinerary.model.rows import (
     JobNumber,
     OccurrenceRow,
     OverlapQueueRow,
+    OverlapSlotRow,
     ShareRow,
-    SlotRow,
     TransitionRow,
     WaitingRow,
     WindowRow,
@@ -97,10 +97,10 @@ def _check_indexes(evidence: Evidence, findings: AuditFindings) -> None:
     row, is_final = evidence.row, evidence.row.status in FINAL
     is_queued = row.status is OccurrenceState.QUEUED
     if not is_final and not isinstance(evidence.active, OverlapQueueRow if is_queued else ActiveRow):
-        which = "lines" if is_queued else "what is active"
-        findings.add_row(Check.INDEXES, row, f"is {row.status}, and the table of {which} lacks it")
+        which = "overlap_queue" if is_queued else "active"
+        findings.add_row(Check.INDEXES, row, f"is {row.status}, and the table {which} lacks it")
     if _is_open(row) and evidence.waiting is None:
-        findings.add_row(Check.INDEXES, row, f"is {row.status} for anybody, and the table of what waits lacks it")
+        findings.add_row(Check.INDEXES, row, f"is {row.status} for any node, and the table waiting lacks it")
     if row.window_end is not None and evidence.window is None:
         findings.add_row(Check.INDEXES, row, "answers for a window, and the table of windows lacks it")
     if (row.place is None) == is_final:
@@ -130,7 +130,7 @@ def _check_held(evidence: Evidence, findings: AuditFindings) -> None:
             findings.add_row(Check.HELD, row, f"holds a share of limit {name}, and the limit does not know of it")
     if slot is None:
         findings.add_row(Check.INDEXES, row, "has a job without a slot")
-    elif row.status is OccurrenceState.QUEUED and (slot.ref is None or not slot.has_line):
+    elif row.status is OccurrenceState.QUEUED and (slot.ref is None or not slot.has_queue):
         findings.add_row(Check.LINE, row, "stands in line, and nobody will wake it")
 
 
@@ -140,7 +140,7 @@ def _check_held(evidence: Evidence, findings: AuditFindings) -> None:
 def check_entry(entry: Entry, row: OccurrenceRow | None, findings: AuditFindings) -> None:
     """Check a row of a pointer table against the occurrence that it refers to."""
     if row is None:
-        job = entry.job if isinstance(entry, ActiveRow | OverlapQueueRow | SlotRow) else _NOBODY
+        job = entry.job if isinstance(entry, ActiveRow | OverlapQueueRow | OverlapSlotRow) else _NOBODY
         findings.add(Check.INDEXES, job, None, f"{_said(entry)} leads to occurrence {entry.ref}, which is not there")
         return
     match entry:
@@ -159,7 +159,7 @@ def check_entry(entry: Entry, row: OccurrenceRow | None, findings: AuditFindings
             is_right = row.window_end == entry.end
         case ShareRow():
             is_right = entry.name in msgspec.json.decode(row.holds or "[]")
-        case SlotRow():
+        case OverlapSlotRow():
             _check_slot(entry, row, findings)
             return
         case _:
@@ -168,7 +168,7 @@ def check_entry(entry: Entry, row: OccurrenceRow | None, findings: AuditFindings
         findings.add_row(Check.INDEXES, row, f"is {row.status}, and {_said(entry)} leads to it")
 
 
-def _check_slot(slot: SlotRow, row: OccurrenceRow, findings: AuditFindings) -> None:
+def _check_slot(slot: OverlapSlotRow, row: OccurrenceRow, findings: AuditFindings) -> None:
     if row.job != slot.job:
         findings.add_row(Check.HELD, row, f"is in the slot of another job: {findings.name(slot.job)}")
     elif row.status in _WITHOUT_SLOT:
@@ -181,16 +181,16 @@ def _check_slot(slot: SlotRow, row: OccurrenceRow, findings: AuditFindings) -> N
 def _said(entry: Entry) -> str:
     match entry:
         case ActiveRow():
-            return f"the table of what is active (due {entry.due_at})"
+            return f"the table active (due {entry.due_at})"
         case OverlapQueueRow():
-            return f"the table of lines (instant {entry.instant})"
+            return f"the table overlap_queue (instant {entry.instant})"
         case WaitingRow():
-            return f"the table of what waits (due {entry.due_at})"
+            return f"the table waiting (due {entry.due_at})"
         case WindowRow():
             return f"the table of windows (end {entry.end})"
         case ShareRow():
             return f"limit {entry.name}"
-        case SlotRow():
+        case OverlapSlotRow():
             return "its slot"
         case _:
             assert_never(entry)

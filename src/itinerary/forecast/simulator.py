@@ -46,7 +46,7 @@ from itinerary.schedules.durations import SECOND
 from itinerary.stores import ledger
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import LINES, OCCURRENCES, WAITING, Table
+from itinerary.stores.tables import OCCURRENCES, OVERLAP_QUEUE, WAITING, Table
 
 __all__ = [
     "Enough",
@@ -296,7 +296,7 @@ class _Play:
         """True if no run waits and the predicate ends the simulation, or if nothing is left."""
         if len(self.followed) >= self.slots > 0:
             return False  # a run may wait for a slot
-        if self._has(LINES) or self._has(WAITING):
+        if self._has(OVERLAP_QUEUE) or self._has(WAITING):
             return False
         under_way = done(self.store.read(ActiveQuery()))
         if not under_way and self.fed == len(self.runs):

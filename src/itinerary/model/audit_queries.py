@@ -21,9 +21,9 @@ from itinerary.model.rows import (
     Key,
     OccurrenceRow,
     OverlapQueueRow,
+    OverlapSlotRow,
     Ref,
     ShareRow,
-    SlotRow,
     TransitionRow,
     WaitingRow,
     WindowRow,
@@ -44,7 +44,7 @@ EVIDENCE_PAGE: Final = 4_000
 """The occurrences or entries on one page. Small enough not to disturb a store in use. Large enough that data shared by
 all occurrences of a job is not read too often."""
 
-Entry: TypeAlias = ActiveRow | OverlapQueueRow | WaitingRow | WindowRow | ShareRow | SlotRow
+Entry: TypeAlias = ActiveRow | OverlapQueueRow | WaitingRow | WindowRow | ShareRow | OverlapSlotRow
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
@@ -65,7 +65,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     """The limits of which its row lists a share and of which it holds one."""
     listed: Ref | None
     """The occurrence at its place in the history of its job."""
-    slot: SlotRow | None
+    slot: OverlapSlotRow | None
 
     @property
     def trail(self) -> tuple[TransitionRow, ...]:
@@ -104,11 +104,11 @@ class PointerTable(StrEnum):
     """A table whose rows refer to occurrences."""
 
     ACTIVE = "active"
-    LINES = "lines"
+    OVERLAP_QUEUE = "overlap_queue"
     WAITING = "waiting"
     WINDOWS = "windows"
     SHARES = "shares"
-    SLOTS = "slots"
+    OVERLAP_SLOTS = "overlap_slots"
 
 
 class PointerPage(msgspec.Struct, frozen=True):

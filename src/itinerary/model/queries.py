@@ -157,7 +157,7 @@ class ActiveQuery(Query[Sequence[OccurrenceRow]], frozen=True):
     job: JobNumber | None = None
     due_before: int | None = None
     limit: int = 10_000
-    with_lines: bool = True
+    with_queued: bool = True
     """True to include queued occurrences, which have no owner and may be very many."""
 
 

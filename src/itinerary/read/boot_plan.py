@@ -35,5 +35,5 @@ async def plan_of(store: Store, configuration: Configuration) -> BootPlan:
         await windows_after(store.read, status.watermark - WINDOWS_REACH),
         grace_period=settings.grace_period,
         takeover_after=settings.takeover_after,
-        active=await store.read(ActiveQuery(due_before=status.now, limit=ACTIVE_MAX, with_lines=False)),
+        active=await store.read(ActiveQuery(due_before=status.now, limit=ACTIVE_MAX, with_queued=False)),
     )

@@ -130,7 +130,7 @@ async def nodes_seen(
     ]
     held: Counter[NodeNumber] = Counter()
     begun: Counter[NodeNumber] = Counter()
-    for occurrence in await store.read(ActiveQuery(with_lines=False)):
+    for occurrence in await store.read(ActiveQuery(with_queued=False)):
         if occurrence.owner is not None:
             held[occurrence.owner] += 1
             begun[occurrence.owner] += occurrence.status not in _WAITING

@@ -191,7 +191,7 @@ class Rescuer:
     async def _look_back(self) -> None:
         """Find nodes that left long ago and still own occurrences."""
         try:
-            owners = {row.owner for row in await self._store.read(ActiveQuery(limit=_ACTIVE_MAX, with_lines=False))}
+            owners = {row.owner for row in await self._store.read(ActiveQuery(limit=_ACTIVE_MAX, with_queued=False))}
             nodes = await self._store.read(NodesQuery())
         except StoreError as error:
             self._log.warning("rescue.failed", node=None, error=str(error), hint="it is tried again")
@@ -210,7 +210,7 @@ class Rescuer:
         is_alive = False
         came_to: Counter[RescueOutcome] = Counter()
         for _ in range(_LOOKS):
-            rows = await self._store.read(ActiveQuery(limit=_ACTIVE_MAX, with_lines=False))
+            rows = await self._store.read(ActiveQuery(limit=_ACTIVE_MAX, with_queued=False))
             theirs = [row for row in rows if row.owner == judged.number]
             if not theirs or is_alive:
                 break

@@ -229,5 +229,5 @@ class Sweeper:
 
         Claimed rows among them are recovered together with missing rows.
         """
-        rows = await self._read(ActiveQuery(due_before=plan.end, limit=ACTIVE_MAX, with_lines=False))
+        rows = await self._read(ActiveQuery(due_before=plan.end, limit=ACTIVE_MAX, with_queued=False))
         return unstarted(plan, timeline, rows, grace_period=self._settings.grace_period, now=self._clock.now())

@@ -7,7 +7,7 @@
 
     day of month also   L   LW   15W            day of week also   5L   5#2
 
-Expressions that other crons read in two ways are refused, with a hint what to write instead: `22-5`, `5/15`, `*/0`, `?`.
+Expressions that other crons read in two ways are refused, with a correct way to write them: `22-5`, `5/15`, `*/0`, `?`.
 """
 
 from __future__ import annotations

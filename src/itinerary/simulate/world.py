@@ -54,7 +54,7 @@ from itinerary.simulate.store import Network
 from itinerary.simulate.tasks import Behaviour
 from itinerary.simulate.violations import Rule, Violation, Violations
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import ACTIVE, JOBS, LINES, MAIL, OCCURRENCES, SWEEP
+from itinerary.stores.tables import ACTIVE, JOBS, MAIL, OCCURRENCES, OVERLAP_QUEUE, SWEEP
 
 __all__ = ["SeedOutcome", "World", "run_seed"]
 
@@ -297,7 +297,12 @@ class World:
 
     def _is_settled(self) -> bool:
         rows, end = self.backend.rows, self.options.begins_at + self.options.runs_for
-        if any(row.watermark < end for row in rows(SWEEP).values()) or rows(MAIL) or rows(ACTIVE) or rows(LINES):
+        if (
+            any(row.watermark < end for row in rows(SWEEP).values())
+            or rows(MAIL)
+            or rows(ACTIVE)
+            or rows(OVERLAP_QUEUE)
+        ):
             return False
         if self.options.desk is not None and not is_done(self.backend, self.options.desk.said):
             return False

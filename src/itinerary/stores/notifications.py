@@ -1,6 +1,6 @@
 """Notifications: a durable counter for each topic, and a bell that wakes watchers in this process.
 
-    tell(topics)  ──►  SIGNALS (topic, count)  ──►  watch: which counters changed since the last poll?
+    notify(topics)  ──►  NOTIFICATIONS (topic, count)  ──►  watch: which counters changed since the last poll?
 
 A counter is durable and goes up in the same commit as the change, so a watcher misses nothing. Each engine decides when
 to poll (`Engine.looks`): after some time, when the bell rings, or when the file has changed.
@@ -13,20 +13,20 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from itinerary.model.rows import SignalRow
-from itinerary.stores.tables import SIGNALS
+from itinerary.model.rows import NotificationRow
+from itinerary.stores.tables import NOTIFICATIONS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["TOPICS_MAX", "Bell", "changed", "counts", "raise_counts"]
 
 TOPICS_MAX: Final = 1_000
 """The most topics that a store can have."""
-_NEVER: Final = SignalRow("", 0)
+_NEVER: Final = NotificationRow("", 0)
 
 
 def counts(tx: Transaction) -> dict[str, int]:
     """Return the counter of each topic."""
-    return {row.topic: row.count for row in tx.scan(SIGNALS, limit=TOPICS_MAX)}
+    return {row.topic: row.count for row in tx.scan(NOTIFICATIONS, limit=TOPICS_MAX)}
 
 
 def changed(seen: dict[str, int], now: dict[str, int]) -> frozenset[str]:
@@ -36,8 +36,8 @@ def changed(seen: dict[str, int], now: dict[str, int]) -> frozenset[str]:
 
 def raise_counts(tx: Transaction, topics: Collection[str]) -> None:
     """Raise the counters of these topics: `Transaction.tell` for an engine without a statement for it."""
-    known = tx.get(SIGNALS, [(topic,) for topic in topics])
-    tx.put(SIGNALS, [SignalRow(topic, known.get((topic,), _NEVER).count + 1) for topic in topics])
+    known = tx.get(NOTIFICATIONS, [(topic,) for topic in topics])
+    tx.put(NOTIFICATIONS, [NotificationRow(topic, known.get((topic,), _NEVER).count + 1) for topic in topics])
 
 
 class Bell:

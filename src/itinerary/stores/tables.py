@@ -110,9 +110,9 @@ def _many_picker(wanted: tuple[str, ...]) -> Callable[[Sequence[Any]], Iterator[
     return lambda rows: zip(*[map(getter, rows) for getter in getters], strict=True)
 
 
-BOOKS: Final = Table("books", rows.BooksRow, key=("one",))
+STORE_META: Final = Table("store_meta", rows.StoreMetaRow, key=("one",))
 SWEEP: Final = Table("sweep", rows.SweepRow, key=("one",))
-SIGNALS: Final = Table("signals", rows.SignalRow, key=("topic",))
+NOTIFICATIONS: Final = Table("notifications", rows.NotificationRow, key=("topic",))
 
 JOBS: Final = Table("jobs", rows.JobRow, key=("number",), name=("name",), is_serial=True)
 ENTRIES: Final = Table("entries", rows.EntryRow, key=("revision", "line"), name=("job", "request"))
@@ -129,11 +129,11 @@ TASKS: Final = Table("tasks", rows.TaskRow, key=("ref", "place"), under=OCCURREN
 ATTEMPTS: Final = Table("attempts", rows.AttemptRow, key=("ref", "place", "number"), under=OCCURRENCES)
 TRANSITIONS: Final = Table("transitions", rows.TransitionRow, key=("ref", "sequence", "line"), under=OCCURRENCES)
 ACTIVE: Final = Table("active", rows.ActiveRow, key=("job", "ref"))
-LINES: Final = Table("lines", rows.OverlapQueueRow, key=("job", "rank", "instant", "ref"))
+OVERLAP_QUEUE: Final = Table("overlap_queue", rows.OverlapQueueRow, key=("job", "rank", "instant", "ref"))
 WAITING: Final = Table("waiting", rows.WaitingRow, key=("due_at", "ref"))
 WINDOWS: Final = Table("windows", rows.WindowRow, key=("end", "ref"))
-SLOTS: Final = Table("slots", rows.SlotRow, key=("job",))
-CHAPTERS: Final = Table("chapters", rows.ChapterRow, key=("job", "number"))
+OVERLAP_SLOTS: Final = Table("overlap_slots", rows.OverlapSlotRow, key=("job",))
+HISTORY_CHUNKS: Final = Table("history_chunks", rows.HistoryChunkRow, key=("job", "number"))
 LIMITS: Final = Table("limits", rows.LimitRow, key=("name",))
 SHARES: Final = Table("shares", rows.ShareRow, key=("name", "ref"))
 
@@ -144,7 +144,7 @@ STATISTICS: Final = Table("statistics", rows.StatisticsRow, key=("node", "at"))
 STREAMS: Final = Table("streams", rows.StreamRow, key=("stream",))
 PARTITIONS: Final = Table("partitions", rows.PartitionRow, key=("stream", "partition"))
 EVENTS: Final = Table("events", rows.EventRow, key=("stream", "partition", "sequence"), name=("stream", "sequence"))
-CAUSES: Final = Table("causes", rows.CauseRow, key=("stream", "cause"))
+IDEMPOTENCY_KEYS: Final = Table("idempotency_keys", rows.IdempotencyKeyRow, key=("stream", "cause"))
 
 TOKENS: Final = Table("tokens", rows.TokenRow, key=("name",), name=("hash",))
 

@@ -32,7 +32,7 @@ from itinerary.stores.engine import T, Work
 from itinerary.stores.memory import MemoryEngine, MemoryTransaction
 from itinerary.stores.notifications import Bell
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import ACTIVE, LINES, MAIL, OCCURRENCES, WAITING, Table, Values
+from itinerary.stores.tables import ACTIVE, MAIL, OCCURRENCES, OVERLAP_QUEUE, WAITING, Table, Values
 from itinerary.testing.executors import FakingExecutor
 from itinerary.testing.fakes import Fakes
 from itinerary.testing.loop import VirtualTimeLoop
@@ -133,7 +133,7 @@ class TestNodeEngine(MemoryEngine):
     @property
     def is_idle(self) -> bool:
         """True if nothing is active."""
-        return not any(self._rows(table) for table in (ACTIVE, WAITING, LINES, MAIL))
+        return not any(self._rows(table) for table in (ACTIVE, WAITING, OVERLAP_QUEUE, MAIL))
 
     def is_in_hand(self, node: NodeNumber) -> bool:
         """True if every active occurrence has started on this node, or is queued behind such an occurrence.
@@ -146,7 +146,7 @@ class TestNodeEngine(MemoryEngine):
         occurrences = [self._rows(OCCURRENCES)[(row.ref,)] for row in active.values()]
         if any(row.owner != node or row.started_at is None for row in occurrences):
             return False
-        return {row.job for row in self._rows(LINES).values()} <= {row.job for row in occurrences}
+        return {row.job for row in self._rows(OVERLAP_QUEUE).values()} <= {row.job for row in occurrences}
 
     def _rows(self, table: Table[Any]) -> dict[Values, Any]:
         return self._tables[table.title].rows

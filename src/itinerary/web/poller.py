@@ -137,7 +137,7 @@ class Poller:
                 self.seen_share = min(self.seen_share + len(numbers) / len(jobs), 1.0)
 
     async def _just_ended(self, snapshot: StoreSnapshot) -> set[JobNumber]:
-        rows = await snapshot.store.read(ActiveQuery(limit=_ACTIVE_MAX, with_lines=False))
+        rows = await snapshot.store.read(ActiveQuery(limit=_ACTIVE_MAX, with_queued=False))
         before, self._active = self._active, {row.ref: row.job for row in rows}
         return {job for ref, job in before.items() if ref not in self._active}
 

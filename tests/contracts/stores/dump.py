@@ -64,7 +64,7 @@ class Dump:
 
     def __init__(self, tx: Transaction) -> None:
         self.rows: dict[str, list[Any]] = {
-            table.title: tx.scan(table, limit=_ALL_OF_THEM) for table in tables.ALL if table is not tables.SIGNALS
+            table.title: tx.scan(table, limit=_ALL_OF_THEM) for table in tables.ALL if table is not tables.NOTIFICATIONS
         }
         self.occurrences: dict[Ref, OccurrenceRow] = {row.ref: row for row in self.of(tables.OCCURRENCES)}
 
@@ -108,7 +108,7 @@ class Dump:
         queued = OccurrenceState.QUEUED
         unended = [row for row in self.occurrences.values() if row.status not in FINAL]
         assert active == {(row.job, row.ref) for row in unended if row.status is not queued}
-        in_line = {(row.job, row.rank, row.instant, row.ref) for row in self.of(tables.LINES)}
+        in_line = {(row.job, row.rank, row.instant, row.ref) for row in self.of(tables.OVERLAP_QUEUE)}
         assert in_line == {
             (row.job, int(not row.is_recovery), row.instant, row.ref) for row in unended if row.status is queued
         }
@@ -127,9 +127,9 @@ class Dump:
 
     def _check_histories(self) -> None:
         listed: dict[tuple[int, int], Ref] = {}
-        for chapter in self.of(tables.CHAPTERS):
+        for chapter in self.of(tables.HISTORY_CHUNKS):
             listed |= {(chapter.job, chapter.number * CHAPTER + n): ref for n, ref in enumerate(refs_in(chapter.refs))}
-        for slot in self.of(tables.SLOTS):
+        for slot in self.of(tables.OVERLAP_SLOTS):
             recent = refs_in(slot.recent)
             assert len(recent) == slot.count % CHAPTER
             listed |= {(slot.job, slot.count - len(recent) + n): ref for n, ref in enumerate(recent)}
@@ -138,11 +138,11 @@ class Dump:
             assert row.place is None or listed[row.job, row.place] == row.ref
 
     def _check_slots(self) -> None:
-        for slot in self.of(tables.SLOTS):
+        for slot in self.of(tables.OVERLAP_SLOTS):
             queued = [
                 row for row in self.occurrences.values() if row.job == slot.job and row.status is OccurrenceState.QUEUED
             ]
-            assert not queued or (slot.has_line and slot.ref is not None), "who stands in line waits for somebody"
+            assert not queued or (slot.has_queue and slot.ref is not None), "who stands in line waits for somebody"
             if slot.ref is not None:
                 holder = self.occurrences[slot.ref]
                 assert holder.status not in FINAL | {OccurrenceState.PRERUN, OccurrenceState.QUEUED}

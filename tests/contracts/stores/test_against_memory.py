@@ -20,10 +20,10 @@ from itinerary.stores.tables import (
     ENTRIES,
     EVENTS,
     JOBS,
+    NOTIFICATIONS,
     OCCURRENCES,
+    OVERLAP_SLOTS,
     SHARES,
-    SIGNALS,
-    SLOTS,
     TOKENS,
     WAITING,
     Table,
@@ -32,7 +32,7 @@ from itinerary.stores.tables import (
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.conftest import Opened
 
-TABLES: tuple[Table[Any], ...] = (ACTIVE, WAITING, SLOTS, SHARES, EVENTS, ENTRIES, JOBS, OCCURRENCES, TOKENS)
+TABLES: tuple[Table[Any], ...] = (ACTIVE, WAITING, OVERLAP_SLOTS, SHARES, EVENTS, ENTRIES, JOBS, OCCURRENCES, TOKENS)
 
 # Few values, so that rows meet.
 NUMBERS = st.sampled_from([0, 1, -300, 2**63 - 1])
@@ -196,7 +196,7 @@ def test_any_sequence_of_primitives_answers_as_in_memory(store: Opened, batches:
 
 
 def clear(tx: Transaction) -> None:
-    for table in (*TABLES, SIGNALS):
+    for table in (*TABLES, NOTIFICATIONS):
         tx.remove(table, [()])
 
 

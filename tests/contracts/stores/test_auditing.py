@@ -112,7 +112,7 @@ def test_what_waits_what_runs_and_what_has_ended_is_audited_and_what_contradicts
         assert sorted(message.partition(") ")[2] for message in told(found)) == [
             "holds a share of limit api, and the limit does not know of it",
             "is failed, and its trail ends with running",
-            "is running, and the table of what is active lacks it",
+            "is running, and the table active lacks it",
         ]
         await office.store.close()
 

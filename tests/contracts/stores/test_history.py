@@ -30,7 +30,7 @@ from itinerary.model.writes import CancelRequest, ClaimRequest
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.ledger.prune import prune
 from itinerary.stores.paging import occurrences_of, windows_after
-from itinerary.stores.tables import CHAPTERS, OCCURRENCES
+from itinerary.stores.tables import HISTORY_CHUNKS, OCCURRENCES
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.desk import Desk, told
 
@@ -309,7 +309,7 @@ class Counting:
 
     def scan(self, table: Any, prefix: Any = (), **bounds: Any) -> Any:
         """The same, noted down."""
-        if table is CHAPTERS:
+        if table is HISTORY_CHUNKS:
             self.opened += prefix
         return self._tx.scan(table, prefix, **bounds)
 

@@ -26,7 +26,7 @@ from itinerary.model.writes import (
 )
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.engine import Engine
-from itinerary.stores.tables import SLOTS
+from itinerary.stores.tables import OVERLAP_SLOTS
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.desk import HOUR, Desk, told
 
@@ -249,8 +249,8 @@ def test_the_first_in_a_line_that_nobody_called_is_found_and_gets_the_slot(engin
         started = await desk.started(node, first, fence=None)
 
         def damage(tx: Transaction) -> None:
-            (slot,) = tx.lock(SLOTS, [(job,)]).values()
-            tx.save(SLOTS, [replace(slot, ref=None if is_free else running.ref)], ("ref",))
+            (slot,) = tx.lock(OVERLAP_SLOTS, [(job,)]).values()
+            tx.save(OVERLAP_SLOTS, [replace(slot, ref=None if is_free else running.ref)], ("ref",))
 
         await desk.engine.write(damage)
         await desk.finish(node, started)

@@ -17,7 +17,7 @@ from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Claimed, ClaimRequest, Started
 from itinerary.schedules.durations import SECOND
 from itinerary.stores.ledger import last_runs
-from itinerary.stores.tables import OCCURRENCES, SLOTS
+from itinerary.stores.tables import OCCURRENCES, OVERLAP_SLOTS
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.desk import Desk, told
 
@@ -180,8 +180,8 @@ async def test_a_store_that_kept_no_last_runs_finds_them_in_its_history(desk: De
         await ran(desk, node, first)
 
     def forget(tx: Transaction) -> None:
-        slots = tx.lock(SLOTS, [(job,) for job in jobs]).values()
-        tx.save(SLOTS, [replace(slot, last_run_at=None) for slot in slots], ("last_run_at",))
+        slots = tx.lock(OVERLAP_SLOTS, [(job,) for job in jobs]).values()
+        tx.save(OVERLAP_SLOTS, [replace(slot, last_run_at=None) for slot in slots], ("last_run_at",))
 
     await desk.engine.write(forget)
     for first, way in zip(firsts, WAYS, strict=True):

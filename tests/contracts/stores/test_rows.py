@@ -14,8 +14,8 @@ from itinerary.stores.tables import (
     JOBS,
     LIMITS,
     OCCURRENCES,
+    OVERLAP_SLOTS,
     SHARES,
-    SLOTS,
     WAITING,
     Values,
 )
@@ -51,8 +51,8 @@ def test_a_row_comes_back_as_it_was_written(store: Opened) -> None:
 
 @pytest.mark.parametrize("recent", [b"", b"\x00", bytes(range(256)) * 20])
 def test_bytes_come_back_as_they_were_written(store: Opened, recent: bytes) -> None:
-    store.write(lambda tx: tx.put(SLOTS, [sample(SLOTS, job=7, recent=recent)]))
-    (read,) = everything(store, SLOTS)
+    store.write(lambda tx: tx.put(OVERLAP_SLOTS, [sample(OVERLAP_SLOTS, job=7, recent=recent)]))
+    (read,) = everything(store, OVERLAP_SLOTS)
     assert read.recent == recent
     assert type(read.recent) is bytes
 
@@ -99,15 +99,15 @@ def test_of_many_rows_with_the_same_values_each_is_as_it_was_written(store: Open
 
 
 @pytest.mark.parametrize(
-    "odd", [{}, {"recent": b""}, {"has_line": True}, {"ref": 7}], ids=lambda odd: "".join(odd) or "nothing"
+    "odd", [{}, {"recent": b""}, {"has_queue": True}, {"ref": 7}], ids=lambda odd: "".join(odd) or "nothing"
 )
 def test_many_rows_with_the_same_values_are_put_over_others(store: Opened, odd: dict[str, Any]) -> None:
-    first = [sample(SLOTS, job=job, ref=job, fence=job, recent=bytes([job])) for job in range(0, 100, 2)]
-    store.write(lambda tx: tx.insert(SLOTS, first))
-    second = [sample(SLOTS, job=job, fence=1, recent=b"\x00\xff") for job in range(100)]
+    first = [sample(OVERLAP_SLOTS, job=job, ref=job, fence=job, recent=bytes([job])) for job in range(0, 100, 2)]
+    store.write(lambda tx: tx.insert(OVERLAP_SLOTS, first))
+    second = [sample(OVERLAP_SLOTS, job=job, fence=1, recent=b"\x00\xff") for job in range(100)]
     second[70] = msgspec.structs.replace(second[70], **odd)
-    store.write(lambda tx: tx.put(SLOTS, second))
-    assert everything(store, SLOTS) == second
+    store.write(lambda tx: tx.put(OVERLAP_SLOTS, second))
+    assert everything(store, OVERLAP_SLOTS) == second
 
 
 def test_nothing_asked_is_nothing_done(store: Opened) -> None:
@@ -176,19 +176,19 @@ def test_rows_that_are_known_to_be_new_are_inserted(store: Opened) -> None:
 
 
 def test_put_writes_over_what_is_there(store: Opened) -> None:
-    slots = [sample(SLOTS, job=job, ref=job, fence=1) for job in range(5)]
-    store.write(lambda tx: tx.put(SLOTS, slots))
-    changed = [sample(SLOTS, job=3, fence=2), sample(SLOTS, job=9, ref=9)]
-    store.write(lambda tx: tx.put(SLOTS, changed))
-    assert everything(store, SLOTS) == [slots[0], slots[1], slots[2], changed[0], slots[4], changed[1]]
+    slots = [sample(OVERLAP_SLOTS, job=job, ref=job, fence=1) for job in range(5)]
+    store.write(lambda tx: tx.put(OVERLAP_SLOTS, slots))
+    changed = [sample(OVERLAP_SLOTS, job=3, fence=2), sample(OVERLAP_SLOTS, job=9, ref=9)]
+    store.write(lambda tx: tx.put(OVERLAP_SLOTS, changed))
+    assert everything(store, OVERLAP_SLOTS) == [slots[0], slots[1], slots[2], changed[0], slots[4], changed[1]]
 
 
 def test_put_can_take_a_value_away_and_bring_one(store: Opened) -> None:
-    both = [sample(SLOTS, job=1, ref=5), sample(SLOTS, job=2, ref=None)]
-    store.write(lambda tx: tx.put(SLOTS, both))
-    swapped = [sample(SLOTS, job=1, ref=None), sample(SLOTS, job=2, ref=7)]
-    store.write(lambda tx: tx.put(SLOTS, swapped))
-    assert everything(store, SLOTS) == swapped
+    both = [sample(OVERLAP_SLOTS, job=1, ref=5), sample(OVERLAP_SLOTS, job=2, ref=None)]
+    store.write(lambda tx: tx.put(OVERLAP_SLOTS, both))
+    swapped = [sample(OVERLAP_SLOTS, job=1, ref=None), sample(OVERLAP_SLOTS, job=2, ref=7)]
+    store.write(lambda tx: tx.put(OVERLAP_SLOTS, swapped))
+    assert everything(store, OVERLAP_SLOTS) == swapped
 
 
 def test_rows_that_are_nothing_but_a_key_can_be_put_again(store: Opened) -> None:

@@ -16,8 +16,8 @@ from itinerary.stores.tables import (
     ACTIVE,
     ENTRIES,
     JOBS,
-    SIGNALS,
-    SLOTS,
+    NOTIFICATIONS,
+    OVERLAP_SLOTS,
 )
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.conftest import Opened
@@ -53,7 +53,7 @@ def test_nothing_stands_of_work_that_raises(store: Opened) -> None:
         store.write(work)
     assert everything(store, ACTIVE) == before
     assert everything(store, JOBS) == [job]
-    assert everything(store, SIGNALS) == []
+    assert everything(store, NOTIFICATIONS) == []
     assert store.read(lambda tx: tx.named(JOBS, [("kept",), ("new",)])) == {("kept",): job}
 
 
@@ -81,14 +81,14 @@ def test_work_that_raises_takes_nothing_of_its_neighbours_with_it(engine: Engine
 
 def test_two_who_change_the_same_row_do_not_lose_a_change(engine: Engine) -> None:
     def raise_it(tx: Transaction) -> None:
-        (slot,) = tx.lock(SLOTS, [(1,)]).values()
-        tx.save(SLOTS, [msgspec.structs.replace(slot, fence=slot.fence + 1)], ["fence"])
+        (slot,) = tx.lock(OVERLAP_SLOTS, [(1,)]).values()
+        tx.save(OVERLAP_SLOTS, [msgspec.structs.replace(slot, fence=slot.fence + 1)], ["fence"])
 
     async def many() -> int:
         async with engine:
-            await engine.write(lambda tx: tx.put(SLOTS, [sample(SLOTS, job=1)]))
+            await engine.write(lambda tx: tx.put(OVERLAP_SLOTS, [sample(OVERLAP_SLOTS, job=1)]))
             await asyncio.gather(*(engine.write(raise_it) for _ in range(40)))
-            (slot,) = await engine.read(lambda tx: tx.scan(SLOTS, limit=2))
+            (slot,) = await engine.read(lambda tx: tx.scan(OVERLAP_SLOTS, limit=2))
             return slot.fence
 
     assert asyncio.run(many()) == 40
@@ -128,7 +128,7 @@ def test_a_value_that_cannot_be_kept_fails_its_own_work_alone(
 def test_telling_counts_up_its_topics(store: Opened) -> None:
     store.write(lambda tx: tx.notify(["b", "a"]))
     store.write(lambda tx: tx.notify(["a"]))
-    assert [(row.topic, row.count) for row in everything(store, SIGNALS)] == [("a", 2), ("b", 1)]
+    assert [(row.topic, row.count) for row in everything(store, NOTIFICATIONS)] == [("a", 2), ("b", 1)]
 
 
 def test_who_watches_hears_what_was_ever_told_and_then_what_is_new(engine: Engine) -> None:

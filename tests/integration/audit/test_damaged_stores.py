@@ -163,10 +163,10 @@ def test_a_row_whose_instant_nobody_expected_is_named(path: Path) -> None:
         (
             "INSERT INTO itinerary_active SELECT job, ref, 0 FROM itinerary_occurrences WHERE ref = 8",
             Check.INDEXES,
-            "is completed, and the table of what is active (due 0) leads to it",
+            "is completed, and the table active (due 0) leads to it",
         ),
         (
-            "DELETE FROM itinerary_chapters WHERE number = 0",
+            "DELETE FROM itinerary_history_chunks WHERE number = 0",
             Check.INDEXES,
             "is not at place 7 of its job's history: nobody is",
         ),
@@ -175,7 +175,7 @@ def test_a_row_whose_instant_nobody_expected_is_named(path: Path) -> None:
             Check.INDEXES,
             "is completed, and limit api leads to it",
         ),
-        ("UPDATE itinerary_slots SET ref = 8, fence = 1", Check.HELD, "is completed, and is in its job's slot"),
+        ("UPDATE itinerary_overlap_slots SET ref = 8, fence = 1", Check.HELD, "is completed, and is in its job's slot"),
         ("UPDATE itinerary_occurrences SET holds = '[\"api\"]' WHERE ref = 8", Check.HELD, "holds a share of api"),
     ],
 )
@@ -201,13 +201,13 @@ def test_an_index_entry_that_is_missing_is_named(tmp_path: Path) -> None:
     assert audited(path)[0].is_clean, "what still runs is no fault"
     found = damaged(path, "DELETE FROM itinerary_active WHERE ref = 2")
     assert told(found) == [
-        "often:1767225610 (2026-01-01T00:00:10Z, occurrence 2) is running, and the table of what is active lacks it"
+        "often:1767225610 (2026-01-01T00:00:10Z, occurrence 2) is running, and the table active lacks it"
     ]
 
 
 def test_what_leads_to_a_row_that_is_gone_is_named(path: Path) -> None:
     found = damaged(path, "INSERT INTO itinerary_waiting VALUES (0, 4711)")
-    assert told(found) == ["the store: the table of what waits (due 0) leads to occurrence 4711, which is not there"]
+    assert told(found) == ["the store: the table waiting (due 0) leads to occurrence 4711, which is not there"]
 
 
 def test_a_store_without_jobs_is_clean(tmp_path: Path) -> None:

@@ -328,6 +328,6 @@ def test_work_that_raises_leaves_nothing_and_its_connection_is_as_before(url: st
                 with pytest.raises(TransactionError, match="no more"):
                     await engine.write(work)
             assert await engine.write(lambda tx: tx.scan(STREAMS, limit=10)) == []
-            assert ask(url, "SELECT count(*) FROM itinerary.signals") == [(0,)]
+            assert ask(url, "SELECT count(*) FROM itinerary.notifications") == [(0,)]
 
     asyncio.run(main())

@@ -99,7 +99,7 @@ def test_a_notification_that_never_came_is_made_up_for(url: str, monkeypatch: py
             await engine.write(_notify("start"))
             news = engine.watch()
             assert await anext(news) == {"start"}
-            ask(url, "UPDATE itinerary.signals SET count = count + 1")  # and nobody says a word
+            ask(url, "UPDATE itinerary.notifications SET count = count + 1")  # and nobody says a word
             assert await anext(news) == {"start"}
             await news.aclose()  # type: ignore[attr-defined]
 

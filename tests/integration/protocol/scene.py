@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from psycopg.conninfo import make_conninfo
 
-from itinerary.model.rows import EntryKind, SlotRow
+from itinerary.model.rows import EntryKind, OverlapSlotRow
 from itinerary.model.timeline import TimelineEntryRequest
 from itinerary.stores.postgres import PostgresEngine
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import SLOTS
+from itinerary.stores.tables import OVERLAP_SLOTS
 from tests.contracts.stores.desk import Desk
 from tests.integration.protocol.sessions import Plain, Session
 
@@ -62,9 +62,9 @@ class Scene:
         self._sessions.append(session)
         return session
 
-    def slot(self, desk: Desk, job: int) -> SlotRow:
+    def slot(self, desk: Desk, job: int) -> OverlapSlotRow:
         """A job's slot, as it is committed."""
-        return self.do(desk.engine.read(lambda tx: tx.get(SLOTS, [(job,)])))[job,]
+        return self.do(desk.engine.read(lambda tx: tx.get(OVERLAP_SLOTS, [(job,)])))[job,]
 
     # -- the naive forms ---------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ import psycopg
 from itinerary.ports import TaskTransaction
 from itinerary.stores.engine import Engine, Work
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import BOOKS, Table
+from itinerary.stores.tables import STORE_META, Table
 from itinerary.stores.transaction import Transaction
 from tests.engines import Wrapped
 
@@ -115,7 +115,7 @@ class Stepped(Wrapped):
         def watched(tx: Transaction) -> A:
             self._stops.works += 1
             answer = work(cast("Transaction", _Watched(tx, self._stops)))
-            tx.get(BOOKS, [(0,)])  # an answer: what was sent before it, unanswered, has been done
+            tx.get(STORE_META, [(0,)])  # an answer: what was sent before it, unanswered, has been done
             self._stops.at(THE_END)
             return answer
 

@@ -18,7 +18,7 @@ from itinerary.model.rows import NodeNumber
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import CancelRequest, OwnerWrite, Refusal, Refused, Started, Written
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import OCCURRENCES, SLOTS
+from itinerary.stores.tables import OCCURRENCES, OVERLAP_SLOTS
 from tests.contracts.stores.desk import Desk
 from tests.integration.protocol import naive
 from tests.integration.protocol.scene import Scene
@@ -65,7 +65,10 @@ def test_plain_ends_and_others_of_a_batch_lock_their_slots_in_one_order(scene: S
     failed = OccurrenceState.FAILED
     ends = [desk.end(runs[0], failed), desk.end(runs[1]), desk.end(runs[2])]
     in_between = scene.session(
-        "between", lambda store: store._engine.write(lambda tx: (tx.lock(SLOTS, [(low,)]), tx.lock(SLOTS, [(high,)])))
+        "between",
+        lambda store: store._engine.write(
+            lambda tx: (tx.lock(OVERLAP_SLOTS, [(low,)]), tx.lock(OVERLAP_SLOTS, [(high,)]))
+        ),
     )
     ending = scene.session("ending", lambda store: store.write(node, ends))
     in_between.until("after lock slots")

@@ -35,7 +35,7 @@ from itinerary.model.timeline import EntryAccepted
 from itinerary.model.writes import Limit, Refusal, Refused, Started, TakeoverWrite, Written
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import SLOTS
+from itinerary.stores.tables import OVERLAP_SLOTS
 from tests.contracts.stores.desk import HOUR, Desk
 from tests.integration.protocol.scene import update
 from tests.integration.protocol.sessions import THE_END, Session
@@ -261,7 +261,7 @@ def test_the_late_result_of_a_reaped_run_of_ours_is_refused(file: File) -> None:
     assert written == [Written(reaped.ref)]
     assert isinstance(refused, Refused)
     assert refused.why is Refusal.LOST
-    assert file.do(desk.engine.read(lambda tx: tx.get(SLOTS, [(job,)])))[job,].ref is None
+    assert file.do(desk.engine.read(lambda tx: tx.get(OVERLAP_SLOTS, [(job,)])))[job,].ref is None
 
 
 @pytest.mark.spec("E8")

@@ -22,13 +22,13 @@ from itinerary.cli.main import app as program
 from itinerary.errors import StoreFull
 from itinerary.model.events import NewEvent
 from itinerary.model.queries import EventsQuery
-from itinerary.model.rows import JobNumber, Ref, SlotRow
+from itinerary.model.rows import JobNumber, OverlapSlotRow, Ref
 from itinerary.stores import open_store
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.sqlite.session import SqliteSession
 from itinerary.stores.sqlite.wal_limit import LOG_MIN, SHARE
 from itinerary.stores.store import EngineStore
-from itinerary.stores.tables import SLOTS
+from itinerary.stores.tables import OVERLAP_SLOTS
 from itinerary.stores.transaction import Transaction
 
 _MEGABYTE: Final = 1 << 20
@@ -89,7 +89,7 @@ _TURNS: Final = count(1)
 def _slots(tx: Transaction) -> None:
     """Change the same rows: the database stays as long as it is, and each time the log takes it all."""
     turn = Ref(next(_TURNS))
-    tx.put(SLOTS, [SlotRow(JobNumber(number), turn) for number in range(10_000)])
+    tx.put(OVERLAP_SLOTS, [OverlapSlotRow(JobNumber(number), turn) for number in range(10_000)])
 
 
 def _write(session: SqliteSession) -> None:
@@ -140,7 +140,7 @@ def test_a_reader_that_looks_at_an_old_state_delays_the_emptying_and_nothing_els
     _write(session)
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
-    assert reader.execute("SELECT count(*) FROM itinerary_slots").fetchone() == (10_000,)
+    assert reader.execute("SELECT count(*) FROM itinerary_overlap_slots").fetchone() == (10_000,)
     held = _DISK // SHARE + 2 * _MEGABYTE
     while _log_size(path) < held:
         _write(session)

@@ -52,7 +52,7 @@ class Witness:
         for entry in self.dump.of(tables.ENTRIES):
             name = self.jobs[entry.job].name if entry.job else ""
             found |= {f"entry {name} {entry.request}", f"revision {entry.revision}"}
-        for cause in self.dump.of(tables.CAUSES):
+        for cause in self.dump.of(tables.IDEMPOTENCY_KEYS):
             found |= {f"event {cause.cause}", f"event {cause.cause} {cause.sequence}"}
         return found
 
@@ -99,9 +99,9 @@ class Witness:
 
     def _check_history(self) -> None:
         refs: defaultdict[int, list[Ref]] = defaultdict(list)
-        for chapter in self.dump.of(tables.CHAPTERS):
+        for chapter in self.dump.of(tables.HISTORY_CHUNKS):
             refs[chapter.job] += refs_in(chapter.refs)
-        for slot in self.dump.of(tables.SLOTS):
+        for slot in self.dump.of(tables.OVERLAP_SLOTS):
             refs[slot.job] += refs_in(slot.recent)
             assert slot.count == len(refs[slot.job]), slot
         of_jobs: defaultdict[int, list[Ref]] = defaultdict(list)
@@ -112,7 +112,7 @@ class Witness:
             assert sorted(refs[job]) == sorted(of_jobs[job]), job
 
     def _check_slots(self) -> None:
-        slots = {slot.job: slot.ref for slot in self.dump.of(tables.SLOTS)}
+        slots = {slot.job: slot.ref for slot in self.dump.of(tables.OVERLAP_SLOTS)}
         assert set(slots) == set(self.jobs)
         for row in self.dump.occurrences.values():
             if _runs(row) and not self.jobs[row.job].name.endswith("allow"):
@@ -122,7 +122,7 @@ class Witness:
         numbers = sorted(event.sequence for event in self.dump.of(tables.EVENTS))
         assert numbers == list(range(1, len(numbers) + 1))
         assert [stream.last for stream in self.dump.of(tables.STREAMS)] == ([len(numbers)] if numbers else [])
-        causes = {row.cause: row.sequence for row in self.dump.of(tables.CAUSES)}
+        causes = {row.cause: row.sequence for row in self.dump.of(tables.IDEMPOTENCY_KEYS)}
         homes = {cause.removeprefix("home/"): at for cause, at in causes.items() if cause.startswith("home/")}
         assert sorted(at for cause, at in causes.items() if not cause.startswith("home/")) == numbers
         first: dict[str, int] = {}
@@ -132,7 +132,7 @@ class Witness:
 
     def _check_timeline(self) -> None:
         entries = self.dump.of(tables.ENTRIES)
-        (books,) = self.dump.of(tables.BOOKS)
+        (books,) = self.dump.of(tables.STORE_META)
         assert {entry.revision for entry in entries} == set(range(1, books.revision + 1))
         versions = Counter(entry.job for entry in entries if entry.kind is EntryKind.VERSION)
         assert {job.number: job.version for job in self.jobs.values()} == dict(versions)

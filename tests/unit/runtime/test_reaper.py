@@ -17,7 +17,7 @@ from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.runtime.node import Node
 from itinerary.schedules import Schedule, every
 from itinerary.schedules.durations import SECOND
-from itinerary.stores.tables import SLOTS
+from itinerary.stores.tables import OVERLAP_SLOTS
 from itinerary.stores.transaction import Transaction
 from tests.unit.runtime.world import World, played
 
@@ -76,7 +76,7 @@ def test_what_its_node_has_lost_sight_of_is_asked_to_end_and_then_reaped_and_its
         assert task.status is TaskState.TIMEOUT
 
         def slot(tx: Transaction) -> Any:
-            return tx.get(SLOTS, [(row.job,)])[row.job,].ref
+            return tx.get(OVERLAP_SLOTS, [(row.job,)])[row.job,].ref
 
         assert await world.engine.engine.read(slot) is None
 
@@ -232,8 +232,8 @@ def test_one_that_stands_in_line_for_a_slot_that_nobody_is_in_is_called() -> Non
             assert second.status is OccurrenceState.QUEUED
 
             def empty(tx: Transaction) -> None:
-                (slot,) = tx.lock(SLOTS, [(first.job,)]).values()
-                tx.save(SLOTS, [replace(slot, ref=None)], ("ref",))
+                (slot,) = tx.lock(OVERLAP_SLOTS, [(first.job,)]).values()
+                tx.save(OVERLAP_SLOTS, [replace(slot, ref=None)], ("ref",))
 
             await world.engine.engine.write(empty)
             await world.until(lambda: len(world.began) == 2, within=40.0)

@@ -21,8 +21,8 @@ from itinerary.stores.tables import (
     ATTEMPTS,
     MAIL,
     OCCURRENCES,
+    OVERLAP_SLOTS,
     SHARES,
-    SLOTS,
     TASKS,
     TRANSITIONS,
     WAITING,
@@ -117,13 +117,15 @@ def waiting_and_final(book: Book) -> None:
 
 
 def a_history_without_it(book: Book) -> None:
-    book.falsify(SLOTS, replace(book.backend.rows(SLOTS)[book.job,], count=1, recent=b"\x02" + bytes(7)))
+    book.falsify(
+        OVERLAP_SLOTS, replace(book.backend.rows(OVERLAP_SLOTS)[book.job,], count=1, recent=b"\x02" + bytes(7))
+    )
     book.check()
 
 
 def a_slot_that_was_kept(book: Book) -> None:
-    slot = book.backend.rows(SLOTS)[book.job,]
-    book.falsify(SLOTS, replace(slot, ref=1, fence=1))
+    slot = book.backend.rows(OVERLAP_SLOTS)[book.job,]
+    book.falsify(OVERLAP_SLOTS, replace(slot, ref=1, fence=1))
     book.check()
 
 
@@ -230,8 +232,8 @@ def an_attempt_left_out(book: Book) -> None:
         (a_window_that_miscounts, Rule.OWED, "says that its window holds 2 instants, and it holds 1"),
         (an_illegal_line, Rule.TRAIL, "completed is final"),
         (a_trail_that_leads_elsewhere, Rule.TRAIL, "is failed, and its trail ends with running"),
-        (active_and_final, Rule.INDEXES, "is completed, and the table of what is active"),
-        (waiting_and_final, Rule.INDEXES, "is completed, and the table of what waits"),
+        (active_and_final, Rule.INDEXES, "is completed, and the table active"),
+        (waiting_and_final, Rule.INDEXES, "is completed, and the table waiting"),
         (a_history_without_it, Rule.INDEXES, "is not at place"),
         (a_slot_that_was_kept, Rule.SETTLED, "the slot of job 1 is held by occurrence 1"),
         (a_slot_that_was_kept, Rule.HELD, "is completed, and is in its job's slot"),

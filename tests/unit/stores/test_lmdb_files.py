@@ -17,9 +17,9 @@ import pytest
 
 from itinerary.errors import SchemaError, StoreBusy, StoreError
 from itinerary.stores.engine import SchemaSeen
-from itinerary.stores.lmdb import LmdbEngine
+from itinerary.stores.lmdb import LmdbEngine, engine, files, transaction
 from itinerary.stores.lmdb.layout import MARK
-from itinerary.stores.lmdb.transaction import SCHEMA
+from itinerary.stores.lmdb.transaction import LAYOUTS, SCHEMA
 from itinerary.stores.tables import JOBS
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.samples import sample
@@ -159,22 +159,20 @@ def test_a_newer_schema_is_refused_with_both_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("D7")
-def test_an_older_schema_is_seen_without_touching_it_and_migrated_when_it_is_opened(tmp_path: Path) -> None:
+def test_an_older_schema_is_seen_without_touching_it_and_migrated_when_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def seen() -> SchemaSeen:
         return await LmdbEngine(tmp_path / "store").schema()
 
-    made = asyncio.run(seen())
-    assert (made.found, made.known, made.pending) == (
-        None,
-        SCHEMA,
-        ("0001 first tables", "0002 tokens", "0003 last runs", "0004 event authors"),
-    )
+    assert asyncio.run(seen()) == SchemaSeen(None, SCHEMA, ("0001 first tables",))
     with process(HOLDER, tmp_path / "store"):
         pass
-    with lmdb.open(str(tmp_path / "store")) as env, env.begin(write=True) as txn:
-        txn.put(MARK, (1).to_bytes(4))
+    for module in (engine, files, transaction):  # a later program
+        monkeypatch.setattr(module, "SCHEMA", SCHEMA + 1)
+    monkeypatch.setattr(engine, "LAYOUTS", (*LAYOUTS, "later"))
     for _ in range(2):
-        assert asyncio.run(seen()) == SchemaSeen(1, SCHEMA, ("0002 tokens", "0003 last runs", "0004 event authors"))
+        assert asyncio.run(seen()) == SchemaSeen(SCHEMA, SCHEMA + 1, (f"{SCHEMA + 1:04} later",))
     assert asyncio.run(contents(tmp_path / "store")) == ["of the other"]
     assert asyncio.run(seen()).is_current
 

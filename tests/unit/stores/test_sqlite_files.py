@@ -16,7 +16,7 @@ import pytest
 from itinerary.errors import ConfigError, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from itinerary.stores.sqlite import SqliteEngine
 from itinerary.stores.sqlite.transaction import SqliteTransaction
-from itinerary.stores.tables import ACTIVE, CHAPTERS, JOBS, SIGNALS, SLOTS
+from itinerary.stores.tables import ACTIVE, HISTORY_CHUNKS, JOBS, NOTIFICATIONS, OVERLAP_SLOTS
 from itinerary.stores.transaction import Transaction
 from tests.contracts.stores.samples import sample
 
@@ -81,13 +81,13 @@ COUNT_UP = """
 import asyncio, sys
 import msgspec
 from itinerary.stores.sqlite import SqliteEngine
-from itinerary.stores.tables import JOBS, SLOTS
+from itinerary.stores.tables import JOBS, OVERLAP_SLOTS
 from tests.contracts.stores.samples import sample
 
 def work(number):
     def count_up(tx):
-        (slot,) = tx.lock(SLOTS, [(1,)]).values()
-        tx.save(SLOTS, [msgspec.structs.replace(slot, fence=slot.fence + 1)], ["fence"])
+        (slot,) = tx.lock(OVERLAP_SLOTS, [(1,)]).values()
+        tx.save(OVERLAP_SLOTS, [msgspec.structs.replace(slot, fence=slot.fence + 1)], ["fence"])
         return [row.number for row in tx.add(JOBS, [sample(JOBS, name=f"job {number}")])]
     return count_up
 
@@ -104,11 +104,11 @@ asyncio.run(run())
 def test_processes_that_share_a_file_lose_nothing_and_win_each_name_once(path: Path) -> None:
     async def prepare() -> None:
         async with SqliteEngine(path) as engine:
-            await engine.write(lambda tx: tx.put(SLOTS, [sample(SLOTS, job=1)]))
+            await engine.write(lambda tx: tx.put(OVERLAP_SLOTS, [sample(OVERLAP_SLOTS, job=1)]))
 
     async def result() -> tuple[int, list[int]]:
         async with SqliteEngine(path) as engine:
-            (slot,) = await engine.read(lambda tx: tx.scan(SLOTS, limit=2))
+            (slot,) = await engine.read(lambda tx: tx.scan(OVERLAP_SLOTS, limit=2))
             jobs = await engine.read(lambda tx: tx.scan(JOBS, limit=1_000))
             return slot.fence, sorted(job.number for job in jobs)
 
@@ -231,7 +231,7 @@ def limit_pages(pages: int) -> Any:
 
 
 def chapters(number: int, size: int) -> Any:
-    return lambda tx: tx.put(CHAPTERS, [sample(CHAPTERS, job=number, refs=b"x" * size)])
+    return lambda tx: tx.put(HISTORY_CHUNKS, [sample(HISTORY_CHUNKS, job=number, refs=b"x" * size)])
 
 
 @pytest.mark.spec("D4")
@@ -245,7 +245,7 @@ def test_a_full_disk_undoes_what_found_no_room_and_the_store_goes_on_with_room(p
                 await engine.write(chapters(3, 2_000_000))
             await engine.write(limit_pages(100_000))
             await engine.write(chapters(3, 2_000_000))
-            rows = await engine.read(lambda tx: tx.scan(CHAPTERS, limit=9))
+            rows = await engine.read(lambda tx: tx.scan(HISTORY_CHUNKS, limit=9))
             return list(answers), [row.job for row in rows]
 
     answers, kept = asyncio.run(run())
@@ -257,7 +257,7 @@ FULL_AT_COMMIT = """
 import asyncio, resource, sys
 from itinerary.errors import StoreError
 from itinerary.stores.sqlite import SqliteEngine
-from itinerary.stores.tables import ACTIVE, CHAPTERS
+from itinerary.stores.tables import ACTIVE, HISTORY_CHUNKS
 from tests.contracts.stores.samples import sample
 
 async def run():
@@ -265,13 +265,13 @@ async def run():
         await engine.write(lambda tx: tx.put(ACTIVE, [sample(ACTIVE, job=1, ref=1)]))
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
-        big = lambda tx: tx.put(CHAPTERS, [sample(CHAPTERS, job=1, refs=b"x" * 1_000_000)])
+        big = lambda tx: tx.put(HISTORY_CHUNKS, [sample(HISTORY_CHUNKS, job=1, refs=b"x" * 1_000_000)])
         small = lambda tx: tx.put(ACTIVE, [sample(ACTIVE, job=2, ref=1)])
         answers = await asyncio.gather(engine.write(small), engine.write(big), return_exceptions=True)
         print(*(type(answer).__name__ for answer in answers))
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         await engine.write(big)
-        print(len(await engine.read(lambda tx: tx.scan(CHAPTERS, limit=9))))
+        print(len(await engine.read(lambda tx: tx.scan(HISTORY_CHUNKS, limit=9))))
 
 asyncio.run(run())
 """
@@ -350,7 +350,7 @@ def test_it_can_be_asked_from_any_event_loop(path: Path) -> None:
                 thread.start()
             for thread in threads:
                 await asyncio.to_thread(thread.join)
-            return len(await engine.read(lambda tx: tx.scan(SIGNALS, limit=9)))
+            return len(await engine.read(lambda tx: tx.scan(NOTIFICATIONS, limit=9)))
 
     assert asyncio.run(run()) == 4
 

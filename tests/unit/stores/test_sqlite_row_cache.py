@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from itinerary.model.rows import JobNumber, Ref, SlotRow
+from itinerary.model.rows import JobNumber, OverlapSlotRow, Ref
 from itinerary.stores.sqlite import row_cache as known
 from itinerary.stores.sqlite.session import SqliteSession
-from itinerary.stores.tables import SLOTS
+from itinerary.stores.tables import OVERLAP_SLOTS
 
 JOB = JobNumber(1)
-SLOT = SlotRow(JOB)
+SLOT = OverlapSlotRow(JOB)
 
 
 class Place(SqliteSession):
@@ -30,16 +30,16 @@ class Place(SqliteSession):
     def _heard(self, statement: str) -> None:
         self.reads += "json_group_array" in statement
 
-    def read(self) -> SlotRow | None:
+    def read(self) -> OverlapSlotRow | None:
         self.begin()
-        row = self.savepoint().lock(SLOTS, [(JOB,)]).get((JOB,))
+        row = self.savepoint().lock(OVERLAP_SLOTS, [(JOB,)]).get((JOB,))
         self.release()
         self.commit()
         return row
 
-    def write(self, row: SlotRow) -> None:
+    def write(self, row: OverlapSlotRow) -> None:
         self.begin()
-        self.savepoint().put(SLOTS, [row])
+        self.savepoint().put(OVERLAP_SLOTS, [row])
         self.release()
         self.commit()
 
@@ -74,7 +74,7 @@ def test_what_another_connection_has_written_is_seen_at_once(place: Place, path:
 
 def test_what_was_undone_is_not_remembered(place: Place) -> None:
     place.begin()
-    place.savepoint().put(SLOTS, [replace(SLOT, ref=Ref(5))])
+    place.savepoint().put(OVERLAP_SLOTS, [replace(SLOT, ref=Ref(5))])
     place.undo(ValueError("the work raised"))
     place.commit()
     assert place.read() == SLOT
@@ -82,7 +82,7 @@ def test_what_was_undone_is_not_remembered(place: Place) -> None:
 
 def test_what_was_rolled_back_with_its_whole_transaction_is_not_remembered(place: Place) -> None:
     place.begin()
-    place.savepoint().save(SLOTS, [replace(SLOT, ref=Ref(5))], ("ref",))
+    place.savepoint().save(OVERLAP_SLOTS, [replace(SLOT, ref=Ref(5))], ("ref",))
     place.release()
     place.rollback()
     assert place.read() == SLOT
@@ -91,8 +91,8 @@ def test_what_was_rolled_back_with_its_whole_transaction_is_not_remembered(place
 def test_what_was_removed_is_gone(place: Place) -> None:
     place.begin()
     tx = place.savepoint()
-    tx.remove(SLOTS, [(JOB,)])
-    assert tx.lock(SLOTS, [(JOB,)]) == {}
+    tx.remove(OVERLAP_SLOTS, [(JOB,)])
+    assert tx.lock(OVERLAP_SLOTS, [(JOB,)]) == {}
     place.release()
     place.commit()
     assert place.read() is None
@@ -100,16 +100,16 @@ def test_what_was_removed_is_gone(place: Place) -> None:
 
 def test_the_oldest_are_forgotten_first_and_read_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "_MAX", 10)
-    slots = [SlotRow(JobNumber(number)) for number in range(1, 31)]
+    slots = [OverlapSlotRow(JobNumber(number)) for number in range(1, 31)]
     place.begin()
     tx = place.savepoint()
-    tx.put(SLOTS, slots)
+    tx.put(OVERLAP_SLOTS, slots)
     before = place.reads
     newest = [(slot.job,) for slot in slots[-10:]]
-    assert list(tx.lock(SLOTS, newest)) == newest
+    assert list(tx.lock(OVERLAP_SLOTS, newest)) == newest
     assert place.reads == before
-    assert list(tx.lock(SLOTS, [(slot.job,) for slot in slots]).values()) != []
+    assert list(tx.lock(OVERLAP_SLOTS, [(slot.job,) for slot in slots]).values()) != []
     assert place.reads > before
-    assert set(tx.get(SLOTS, [(slot.job,) for slot in slots]).values()) == set(slots)
+    assert set(tx.get(OVERLAP_SLOTS, [(slot.job,) for slot in slots]).values()) == set(slots)
     place.release()
     place.commit()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from itinerary.model.rows import JobNumber, SlotRow
+from itinerary.model.rows import JobNumber, OverlapSlotRow
 from itinerary.stores.sqlite import wal_limit as logs
 from itinerary.stores.sqlite.session import SqliteSession
-from itinerary.stores.tables import SLOTS
+from itinerary.stores.tables import OVERLAP_SLOTS
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteS
 
 def write(session: SqliteSession, count: int) -> None:
     session.begin()
-    session.savepoint().put(SLOTS, [SlotRow(JobNumber(number)) for number in range(count)])
+    session.savepoint().put(OVERLAP_SLOTS, [OverlapSlotRow(JobNumber(number)) for number in range(count)])
     session.release()
     session.commit()
 
@@ -58,10 +58,10 @@ def test_one_who_reads_meanwhile_is_not_disturbed_and_the_rest_comes_later(
 ) -> None:
     reader = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
     reader.execute("BEGIN")
-    assert reader.execute("SELECT count(*) FROM itinerary_slots").fetchone() == (0,)
+    assert reader.execute("SELECT count(*) FROM itinerary_overlap_slots").fetchone() == (0,)
     write(session, 2_000)
     session.rest()
-    assert reader.execute("SELECT count(*) FROM itinerary_slots").fetchone() == (0,)
+    assert reader.execute("SELECT count(*) FROM itinerary_overlap_slots").fetchone() == (0,)
     reader.execute("COMMIT")
     reader.close()
     before = size(tmp_path)

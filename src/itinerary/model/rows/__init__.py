@@ -1,7 +1,7 @@
 """The rows of a store, with plain values in every field: the declared schema of all stores.
 
     JobRow 1 ── n EntryRow                       a job, and its timeline: versions, pauses, removal (protocol rule 3)
-       │ └──── SlotRow 1 ── n ChapterRow         its overlap slot, and its history in order
+       │ └──── OverlapSlotRow 1 ── n HistoryChunkRow    its overlap slot, and its history in order
        └─ n OccurrenceRow 1 ── n TaskRow 1 ── n AttemptRow
                  └───────────── n TransitionRow      the audit trail (D3)
 
@@ -16,21 +16,21 @@ Thousands of rows are created per second, so these are structs without garbage c
 outside is cleaned where it enters (see `writes`).
 """
 
-from itinerary.model.rows.events import CauseRow, EventRow, PartitionRow, StreamRow
+from itinerary.model.rows.events import EventRow, IdempotencyKeyRow, PartitionRow, StreamRow
 from itinerary.model.rows.jobs import (
-    BooksRow,
-    ChapterRow,
     ConfigRow,
     EntryKind,
     EntryRow,
+    HistoryChunkRow,
     JobRow,
     LimitRow,
+    OverlapSlotRow,
     ShareRow,
-    SlotRow,
+    StoreMetaRow,
     SweepRow,
 )
 from itinerary.model.rows.keys import FOR_ALL, JobNumber, Key, NodeNumber, Ref
-from itinerary.model.rows.nodes import MailRow, NodeRow, SignalRow, StatisticsRow
+from itinerary.model.rows.nodes import MailRow, NodeRow, NotificationRow, StatisticsRow
 from itinerary.model.rows.occurrences import (
     ActiveRow,
     AttemptRow,
@@ -47,13 +47,12 @@ __all__ = [
     "FOR_ALL",
     "ActiveRow",
     "AttemptRow",
-    "BooksRow",
-    "CauseRow",
-    "ChapterRow",
     "ConfigRow",
     "EntryKind",
     "EntryRow",
     "EventRow",
+    "HistoryChunkRow",
+    "IdempotencyKeyRow",
     "JobNumber",
     "JobRow",
     "Key",
@@ -61,14 +60,15 @@ __all__ = [
     "MailRow",
     "NodeNumber",
     "NodeRow",
+    "NotificationRow",
     "OccurrenceRow",
     "OverlapQueueRow",
+    "OverlapSlotRow",
     "PartitionRow",
     "Ref",
     "ShareRow",
-    "SignalRow",
-    "SlotRow",
     "StatisticsRow",
+    "StoreMetaRow",
     "StreamRow",
     "SweepRow",
     "TaskRow",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itinerary.model.rows.keys import NodeNumber, Row
 
-__all__ = ["CauseRow", "EventRow", "PartitionRow", "StreamRow"]
+__all__ = ["EventRow", "IdempotencyKeyRow", "PartitionRow", "StreamRow"]
 
 
 class StreamRow(Row, frozen=True):
@@ -38,7 +38,7 @@ class EventRow(Row, frozen=True):
     """The caller that appended it: the name of a token or a user. None: the record scheduler itself, or a program."""
 
 
-class CauseRow(Row, frozen=True):
+class IdempotencyKeyRow(Row, frozen=True):
     """The cause of an event, stored so that it does not create the same event twice."""
 
     stream: str

@@ -7,15 +7,15 @@ from enum import StrEnum
 from itinerary.model.rows.keys import JobNumber, NodeNumber, Ref, Row
 
 __all__ = [
-    "BooksRow",
-    "ChapterRow",
     "ConfigRow",
     "EntryKind",
     "EntryRow",
+    "HistoryChunkRow",
     "JobRow",
     "LimitRow",
+    "OverlapSlotRow",
     "ShareRow",
-    "SlotRow",
+    "StoreMetaRow",
     "SweepRow",
 ]
 
@@ -82,13 +82,13 @@ class EntryRow(Row, frozen=True):
     reason: str | None = None
 
 
-class SlotRow(Row, frozen=True):
+class OverlapSlotRow(Row, frozen=True):
     """The overlap slot of a job. The row always exists. The occurrence that it names runs, or is about to."""
 
     job: JobNumber
     ref: Ref | None = None
     fence: int = 0
-    has_line: bool = False
+    has_queue: bool = False
     """True if the overlap queue may have entries. Set with the first entry, cleared when the queue is found empty."""
     count: int = 0
     """The number of ended occurrences of the job. The newest part of its history is stored here, too."""
@@ -99,7 +99,7 @@ class SlotRow(Row, frozen=True):
     means unknown: that history is older than this field."""
 
 
-class ChapterRow(Row, frozen=True):
+class HistoryChunkRow(Row, frozen=True):
     """An older part of a job's history: a full history chunk that no longer changes."""
 
     job: JobNumber
@@ -128,7 +128,7 @@ class ShareRow(Row, frozen=True):
     ref: Ref
 
 
-class BooksRow(Row, frozen=True):
+class StoreMetaRow(Row, frozen=True):
     """The single row with the newest revision of the timeline."""
 
     one: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itinerary.model.rows.keys import NodeNumber, Ref, Row
 
-__all__ = ["MailRow", "NodeRow", "SignalRow", "StatisticsRow"]
+__all__ = ["MailRow", "NodeRow", "NotificationRow", "StatisticsRow"]
 
 
 class NodeRow(Row, frozen=True):
@@ -44,7 +44,7 @@ class StatisticsRow(Row, frozen=True):
     messages: int
 
 
-class SignalRow(Row, frozen=True):
+class NotificationRow(Row, frozen=True):
     """A notification: the count of events of a topic."""
 
     topic: str

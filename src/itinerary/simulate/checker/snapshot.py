@@ -15,9 +15,9 @@ from itinerary.model.rows import (
     NodeNumber,
     NodeRow,
     OccurrenceRow,
+    OverlapSlotRow,
     Ref,
     ShareRow,
-    SlotRow,
     SweepRow,
     TaskRow,
     TransitionRow,
@@ -53,7 +53,9 @@ class Snapshot:
             ref: all_attempts(row, self.trails.get(ref, []), kept.get(ref, [])) for ref, row in self.occurrences.items()
         }
         self.configs: dict[int, ConfigRow] = {row.number: row for row in tx.scan(tables.CONFIGS, limit=_ALL_OF_THEM)}
-        self.slots: dict[JobNumber, SlotRow] = {row.job: row for row in tx.scan(tables.SLOTS, limit=_ALL_OF_THEM)}
+        self.slots: dict[JobNumber, OverlapSlotRow] = {
+            row.job: row for row in tx.scan(tables.OVERLAP_SLOTS, limit=_ALL_OF_THEM)
+        }
         self.shares: list[ShareRow] = tx.scan(tables.SHARES, limit=_ALL_OF_THEM)
         self.mail: list[MailRow] = tx.scan(tables.MAIL, limit=_ALL_OF_THEM)
         self.sweep: SweepRow | None = next(iter(tx.scan(tables.SWEEP, limit=1)), None)

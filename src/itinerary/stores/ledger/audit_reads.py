@@ -17,18 +17,18 @@ from itinerary.model.audit_queries import (
     PointersQuery,
     PointerTable,
 )
-from itinerary.model.rows import JobNumber, OccurrenceRow, Ref, SlotRow, TransitionRow
+from itinerary.model.rows import JobNumber, OccurrenceRow, OverlapSlotRow, Ref, TransitionRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.stores.ledger.history import CHAPTER, refs_in
 from itinerary.stores.ledger.overlap_queue import line_row
 from itinerary.stores.tables import (
     ACTIVE,
-    CHAPTERS,
     CONFIGS,
-    LINES,
+    HISTORY_CHUNKS,
     OCCURRENCES,
+    OVERLAP_QUEUE,
+    OVERLAP_SLOTS,
     SHARES,
-    SLOTS,
     TRANSITIONS,
     WAITING,
     WINDOWS,
@@ -40,11 +40,11 @@ __all__ = ["inspect", "pointers"]
 
 _TABLES: Final[dict[PointerTable, Table[Any]]] = {
     PointerTable.ACTIVE: ACTIVE,
-    PointerTable.LINES: LINES,
+    PointerTable.OVERLAP_QUEUE: OVERLAP_QUEUE,
     PointerTable.WAITING: WAITING,
     PointerTable.WINDOWS: WINDOWS,
     PointerTable.SHARES: SHARES,
-    PointerTable.SLOTS: SLOTS,
+    PointerTable.OVERLAP_SLOTS: OVERLAP_SLOTS,
 }
 _LINES_AT_ONCE: Final = 10_000
 _APART_MAX: Final = 8
@@ -61,13 +61,13 @@ def inspect(tx: Transaction, query: InspectQuery) -> InspectedPage:
     trails = _trails(tx, [row.ref for row in rows])
     configs = tx.get(CONFIGS, {(row.config,) for row in rows if row.config is not None})
     queued = [line_row(row) for row in rows if row.status is OccurrenceState.QUEUED]
-    in_line = {place.ref: place for place in tx.get(LINES, list(LINES.keys_of(queued))).values()}
+    in_line = {place.ref: place for place in tx.get(OVERLAP_QUEUE, list(OVERLAP_QUEUE.keys_of(queued))).values()}
     going_on = [row for row in rows if row.status not in FINAL]
     active = {entry.ref: entry for entry in tx.get(ACTIVE, [(row.job, row.ref) for row in going_on]).values()}
     waiting = tx.get(WAITING, [(row.due_at, row.ref) for row in going_on])
     windows = tx.get(WINDOWS, [(row.window_end, row.ref) for row in rows if row.window_end is not None])
     shares = tx.get(SHARES, [(name, row.ref) for row in rows for name in _held(row)])
-    slots = {slot.job: slot for slot in tx.get(SLOTS, {(row.job,) for row in rows}).values()}
+    slots = {slot.job: slot for slot in tx.get(OVERLAP_SLOTS, {(row.job,) for row in rows}).values()}
     histories = _Histories(tx, rows, slots)
     found = tuple(
         Evidence(
@@ -120,9 +120,11 @@ def _runs(refs: Sequence[Ref]) -> Iterator[tuple[Ref, Ref]]:
 class _Histories:
     """The history chunks that should list some rows, each unpacked once."""
 
-    def __init__(self, tx: Transaction, rows: Sequence[OccurrenceRow], slots: Mapping[JobNumber, SlotRow]) -> None:
+    def __init__(
+        self, tx: Transaction, rows: Sequence[OccurrenceRow], slots: Mapping[JobNumber, OverlapSlotRow]
+    ) -> None:
         wanted = {(row.job, row.place // CHAPTER) for row in rows if row.place is not None and row.place >= 0}
-        self._chapters = {key: refs_in(chapter.refs) for key, chapter in tx.get(CHAPTERS, wanted).items()}
+        self._chapters = {key: refs_in(chapter.refs) for key, chapter in tx.get(HISTORY_CHUNKS, wanted).items()}
         self._recent = {job: (slot.count, refs_in(slot.recent)) for job, slot in slots.items()}
 
     def listed(self, row: OccurrenceRow) -> Ref | None:

@@ -25,16 +25,16 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from itinerary.model.audit_trail import as_claimed
-from itinerary.model.rows import NodeNumber, Ref, SlotRow
+from itinerary.model.rows import NodeNumber, OverlapSlotRow, Ref
 from itinerary.model.states import OccurrenceState
 from itinerary.model.writes import Started, StartRequest
 from itinerary.stores.ledger.claim import THE_ONE, revision_of
-from itinerary.stores.tables import OCCURRENCES, SLOTS, SWEEP
+from itinerary.stores.tables import OCCURRENCES, OVERLAP_SLOTS, SWEEP
 from itinerary.stores.transaction import ConditionalUpdate, Transaction
 
 __all__ = ["begin", "plain_ones"]
 
-_FREE: Final = {"ref": None, "has_line": False}
+_FREE: Final = {"ref": None, "has_queue": False}
 _RUNNING: Final = OccurrenceState.RUNNING
 
 
@@ -116,7 +116,7 @@ def _begun(
 
 def _put_in(tx: Transaction, starts: Sequence[StartRequest]) -> dict[Ref, int | None]:
     """Put these occurrences into their overlap slots. Returns the previous run of each that got its slot."""
-    slots = tx.lock(SLOTS, [(request.job,) for request in starts])
+    slots = tx.lock(OVERLAP_SLOTS, [(request.job,) for request in starts])
     fit = [request for request in starts if _fits(request, slots.get((request.job,)))]
     fit.sort(key=_job)
     needing = [request for request in fit if not request.overlap.is_parallel]
@@ -128,15 +128,17 @@ def _put_in(tx: Transaction, starts: Sequence[StartRequest]) -> dict[Ref, int | 
             becomes["last_run_at"] = instants[0]
         else:
             each["last_run_at"] = instants
-        got = tx.swap(SLOTS, [(request.job,) for request in needing], ConditionalUpdate(_FREE, becomes, each=each))
+        got = tx.swap(
+            OVERLAP_SLOTS, [(request.job,) for request in needing], ConditionalUpdate(_FREE, becomes, each=each)
+        )
         assert len(got) == len(needing), "these slots are locked, and were free"
     if len(needing) < len(fit):
         ran = [replace(slots[one.job,], last_run_at=one.instant) for one in fit if one.overlap.is_parallel]
-        tx.save(SLOTS, ran, ("last_run_at",))
+        tx.save(OVERLAP_SLOTS, ran, ("last_run_at",))
     return {request.ref: slots[request.job,].last_run_at for request in fit}
 
 
-def _fits(request: StartRequest, slot: SlotRow | None) -> bool:
+def _fits(request: StartRequest, slot: OverlapSlotRow | None) -> bool:
     """True if an occurrence may take the overlap slot of its job, and the slot knows the previous run."""
     if slot is None:
         return False  # the job does not exist
@@ -145,7 +147,7 @@ def _fits(request: StartRequest, slot: SlotRow | None) -> bool:
             return False  # the history must be searched for the last run
     elif request.instant is None or slot.last_run_at >= request.instant:
         return False
-    return request.overlap.is_parallel or (slot.ref is None and not slot.has_line)
+    return request.overlap.is_parallel or (slot.ref is None and not slot.has_queue)
 
 
 def _take_back(tx: Transaction, homeless: set[tuple[Ref]], was: dict[str, Any], columns: Sequence[str]) -> None:

@@ -20,13 +20,13 @@ from itinerary.model.audit_trail import is_plainly_made
 from itinerary.model.occurrence import Kind
 from itinerary.model.rows import (
     ActiveRow,
-    BooksRow,
-    CauseRow,
+    IdempotencyKeyRow,
     JobNumber,
     Key,
     NodeNumber,
     OccurrenceRow,
     Ref,
+    StoreMetaRow,
     SweepRow,
     TransitionRow,
     WaitingRow,
@@ -40,12 +40,12 @@ from itinerary.stores.ledger.overlap_queue import line_row
 from itinerary.stores.ledger.unit_of_work import clean
 from itinerary.stores.tables import (
     ACTIVE,
-    BOOKS,
-    CAUSES,
+    IDEMPOTENCY_KEYS,
     JOBS,
-    LINES,
     OCCURRENCES,
-    SLOTS,
+    OVERLAP_QUEUE,
+    OVERLAP_SLOTS,
+    STORE_META,
     SWEEP,
     TRANSITIONS,
     WAITING,
@@ -62,7 +62,7 @@ _NO_REF = Ref(0)
 
 def is_prepared(tx: Transaction) -> bool:
     """True if the single-row tables have their rows."""
-    return bool(tx.get(BOOKS, [THE_ONE]))
+    return bool(tx.get(STORE_META, [THE_ONE]))
 
 
 def prepare(tx: Transaction) -> None:
@@ -70,12 +70,12 @@ def prepare(tx: Transaction) -> None:
     if not is_prepared(tx):
         tx.gate(exclusive=True)
         tx.add(SWEEP, [SweepRow(0, tx.now())])
-        tx.add(BOOKS, [BooksRow(0)])
+        tx.add(STORE_META, [StoreMetaRow(0)])
 
 
 def revision_of(tx: Transaction) -> int:
     """Return the revision of the timeline. The caller has passed the gate."""
-    return tx.get(BOOKS, [THE_ONE])[THE_ONE].revision
+    return tx.get(STORE_META, [THE_ONE])[THE_ONE].revision
 
 
 def claim(
@@ -114,9 +114,9 @@ def _as_first_asked(tx: Transaction, wanted: Sequence[ClaimRequest]) -> Sequence
     asked = {_cause(item.key): item for item in wanted if item.key.kind is Kind.TRIGGER}
     if not asked:
         return wanted
-    causes = [CauseRow(*cause, item.key.instant) for cause, item in sorted(asked.items())]
-    made = {(row.stream, row.cause): row for row in tx.add(CAUSES, causes)}
-    first = made | tx.get(CAUSES, asked.keys() - made.keys())
+    causes = [IdempotencyKeyRow(*cause, item.key.instant) for cause, item in sorted(asked.items())]
+    made = {(row.stream, row.cause): row for row in tx.add(IDEMPOTENCY_KEYS, causes)}
+    first = made | tx.get(IDEMPOTENCY_KEYS, asked.keys() - made.keys())
     return [
         replace(item, key=item.key._replace(instant=first[_cause(item.key)].sequence))
         if item.key.kind is Kind.TRIGGER
@@ -165,9 +165,9 @@ def create(tx: Transaction, owner: NodeNumber | None, wanted: Sequence[ClaimRequ
     if active := [ActiveRow(row.job, row.ref, row.due_at) for row in unended if row.status is not queued]:
         tx.insert(ACTIVE, active)
     if in_line := [line_row(row) for row in unended if row.status is queued]:
-        tx.insert(LINES, in_line)
+        tx.insert(OVERLAP_QUEUE, in_line)
     if owner is not None:
-        tx.expect(SLOTS, {(row.job,) for row in created})  # the start locks them soon, and then time is short
+        tx.expect(OVERLAP_SLOTS, {(row.job,) for row in created})  # the start locks them soon, and then time is short
     if waiting := [WaitingRow(row.due_at, row.ref) for row in created if is_open(row)]:
         tx.insert(WAITING, waiting)
     if windows := [WindowRow(row.window_end, row.ref) for row in created if row.window_end is not None]:

@@ -16,9 +16,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from itinerary.model.events import Lease, NewEvent
-from itinerary.model.rows import CauseRow, EventRow, NodeNumber, PartitionRow, StreamRow
+from itinerary.model.rows import EventRow, IdempotencyKeyRow, NodeNumber, PartitionRow, StreamRow
 from itinerary.model.writes import Refusal
-from itinerary.stores.tables import CAUSES, EVENTS, PARTITIONS, STREAMS
+from itinerary.stores.tables import EVENTS, IDEMPOTENCY_KEYS, PARTITIONS, STREAMS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["append_events", "homes_of", "lease_partitions", "notify", "stream_topic"]
@@ -78,7 +78,9 @@ def append_events(
                 for number, event in numbered
             ],
         )
-        tx.insert(CAUSES, [CauseRow(stream, event.cause, number) for number, event in numbered] + homes)
+        tx.insert(
+            IDEMPOTENCY_KEYS, [IdempotencyKeyRow(stream, event.cause, number) for number, event in numbered] + homes
+        )
         tx.save(STREAMS, [StreamRow(stream, last + len(fresh))], ("last",))
         tx.notify([stream_topic(stream)])
         known |= {event.cause: number for number, event in numbered}
@@ -87,12 +89,12 @@ def append_events(
 
 def _known(tx: Transaction, stream: str, causes: Iterable[str]) -> dict[str, int]:
     """Return the numbers of the events with these causes."""
-    return {row.cause: row.sequence for row in tx.get(CAUSES, {(stream, cause) for cause in causes}).values()}
+    return {row.cause: row.sequence for row in tx.get(IDEMPOTENCY_KEYS, {(stream, cause) for cause in causes}).values()}
 
 
 def _new_homes(
     tx: Transaction, stream: str, partition: str, numbered: Sequence[tuple[int, NewEvent]]
-) -> list[CauseRow] | None:
+) -> list[IdempotencyKeyRow] | None:
     """Return the home rows for records without an event; None if another record lives in a different partition."""
     first: dict[str, int] = {}
     for number, event in numbered:
@@ -100,7 +102,9 @@ def _new_homes(
     where = homes_of(tx, stream, first)
     if any(home != partition for home in where.values()):
         return None
-    return [CauseRow(stream, _HOME + record, number) for record, number in first.items() if record not in where]
+    return [
+        IdempotencyKeyRow(stream, _HOME + record, number) for record, number in first.items() if record not in where
+    ]
 
 
 def homes_of(tx: Transaction, stream: str, records: Collection[str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The history of a job: its ended occurrences, in the order in which they ended.
 
-    SLOTS      (job, …, count, recent)     the last few, and the total count
-    CHAPTERS   (job, number, refs)         chunks of sixteen, full and closed
+    OVERLAP_SLOTS    (job, …, count, recent)     the last few, and the total count
+    HISTORY_CHUNKS   (job, number, refs)         chunks of sixteen, full and closed
 
 An index over five million occurrences by job would do the same, but every new row would touch a random part of it.
 Measured, that makes inserts two to eight times slower as history grows. Here the newest part is in the slot of the job,
@@ -23,8 +23,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from itinerary.model.queries import HistoryQuery, Page
-from itinerary.model.rows import ChapterRow, JobNumber, OccurrenceRow, Ref, SlotRow
-from itinerary.stores.tables import CHAPTERS, OCCURRENCES, SLOTS
+from itinerary.model.rows import HistoryChunkRow, JobNumber, OccurrenceRow, OverlapSlotRow, Ref
+from itinerary.stores.tables import HISTORY_CHUNKS, OCCURRENCES, OVERLAP_SLOTS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["CHAPTER", "append", "history", "lengthened", "pieces", "recent", "refs_in"]
@@ -41,7 +41,7 @@ def refs_in(packed: bytes) -> list[Ref]:
     return [Ref(number) for number in array("q", packed)]
 
 
-def lengthened(slot: SlotRow, refs: Sequence[Ref]) -> tuple[SlotRow, list[ChapterRow]]:
+def lengthened(slot: OverlapSlotRow, refs: Sequence[Ref]) -> tuple[OverlapSlotRow, list[HistoryChunkRow]]:
     """Return the slot with these references appended, and the chunks that are now full.
 
     The first gets place `count`.
@@ -52,7 +52,7 @@ def lengthened(slot: SlotRow, refs: Sequence[Ref]) -> tuple[SlotRow, list[Chapte
         return replace(slot, count=count, recent=packed), []
     pieces = [packed[place : place + _CHAPTER_BYTES] for place in range(0, len(packed) + 1, _CHAPTER_BYTES)]
     *full, recent = pieces
-    chapters = [ChapterRow(slot.job, number, refs) for number, refs in enumerate(full, slot.count // CHAPTER)]
+    chapters = [HistoryChunkRow(slot.job, number, refs) for number, refs in enumerate(full, slot.count // CHAPTER)]
     return replace(slot, count=count, recent=recent), chapters
 
 
@@ -61,7 +61,7 @@ def append(tx: Transaction, ended: Sequence[OccurrenceRow]) -> None:
     by_job: defaultdict[JobNumber, list[OccurrenceRow]] = defaultdict(list)
     for row in ended:
         by_job[row.job].append(row)
-    slots = tx.lock(SLOTS, [(job,) for job in by_job])
+    slots = tx.lock(OVERLAP_SLOTS, [(job,) for job in by_job])
     longer, closed, placed = [], [], []
     for job in sorted(by_job):
         slot = slots[job,]
@@ -69,10 +69,10 @@ def append(tx: Transaction, ended: Sequence[OccurrenceRow]) -> None:
         slot, chapters = lengthened(slot, [row.ref for row in by_job[job]])
         longer.append(slot)
         closed += chapters
-    tx.save(SLOTS, longer, ("count", "recent"))
+    tx.save(OVERLAP_SLOTS, longer, ("count", "recent"))
     tx.save(OCCURRENCES, placed, ("place",))
     if closed:
-        tx.insert(CHAPTERS, closed)
+        tx.insert(HISTORY_CHUNKS, closed)
 
 
 def history(tx: Transaction, query: HistoryQuery) -> Page:
@@ -110,7 +110,7 @@ def recent(
         limit: The most occurrences of each job.
         ended_before: Return only occurrences that ended before this time.
     """
-    slots = {slot.job: slot for slot in tx.get(SLOTS, [(job,) for job in jobs]).values()}
+    slots = {slot.job: slot for slot in tx.get(OVERLAP_SLOTS, [(job,) for job in jobs]).values()}
     ends = {job: slot.count for job, slot in slots.items()}
     spare = 0
     if ended_before is not None:
@@ -119,7 +119,7 @@ def recent(
         job: range(max(end - limit - spare, 0) // CHAPTER, min(-(-end // CHAPTER), slots[job].count // CHAPTER))
         for job, end in ends.items()
     }
-    chapters = tx.get(CHAPTERS, [(job, number) for job, wanted in numbers.items() for number in wanted])
+    chapters = tx.get(HISTORY_CHUNKS, [(job, number) for job, wanted in numbers.items() for number in wanted])
     places: list[tuple[JobNumber, int, Ref]] = []
     for job, slot in slots.items():
         pieces = [(number, chapters[job, number].refs) for number in numbers[job] if (job, number) in chapters]
@@ -139,14 +139,14 @@ def recent(
     return {job: few for job, few in found.items() if few}
 
 
-def _ends_before(tx: Transaction, slots: Mapping[JobNumber, SlotRow], instant: int) -> dict[JobNumber, int]:
+def _ends_before(tx: Transaction, slots: Mapping[JobNumber, OverlapSlotRow], instant: int) -> dict[JobNumber, int]:
     """Find how much of each history ended before an instant, rounded up to a chunk: one binary search for all jobs."""
     low = dict.fromkeys(slots, 0)
     high = {job: -(-slot.count // CHAPTER) for job, slot in slots.items()}
     while open_jobs := [job for job in slots if low[job] < high[job]]:
         middle = {job: (low[job] + high[job]) // 2 for job in open_jobs}
         closed = [(job, number) for job, number in middle.items() if number < slots[job].count // CHAPTER]
-        packed = {chapter.job: chapter.refs for chapter in tx.get(CHAPTERS, closed).values()}
+        packed = {chapter.job: chapter.refs for chapter in tx.get(HISTORY_CHUNKS, closed).values()}
         packed |= {job: slots[job].recent for job in open_jobs if middle[job] == slots[job].count // CHAPTER}
         firsts = {job: refs_in(refs)[0] for job, refs in packed.items()}
         rows = tx.get(OCCURRENCES, [(ref,) for ref in firsts.values()])
@@ -162,7 +162,7 @@ def _ends_before(tx: Transaction, slots: Mapping[JobNumber, SlotRow], instant: i
 
 def pieces(tx: Transaction, job: JobNumber, before: int | None) -> Iterator[tuple[int, list[Ref]]]:
     """Yield the history in pieces, newest first: the position of the first reference, and the references."""
-    slot = tx.get(SLOTS, [(job,)]).get((job,))
+    slot = tx.get(OVERLAP_SLOTS, [(job,)]).get((job,))
     if slot is None:
         return
     end = slot.count if before is None else min(before, slot.count)
@@ -171,7 +171,7 @@ def pieces(tx: Transaction, job: JobNumber, before: int | None) -> Iterator[tupl
         yield first, refs_in(slot.recent)[: end - first]
     number = -(-min(end, first) // CHAPTER)
     while number > 0:
-        chapters = tx.scan(CHAPTERS, (job,), high=(number,), limit=_CHAPTERS_AT_ONCE, newest_first=True)
+        chapters = tx.scan(HISTORY_CHUNKS, (job,), high=(number,), limit=_CHAPTERS_AT_ONCE, newest_first=True)
         for chapter in chapters:
             place = chapter.number * CHAPTER
             yield place, refs_in(chapter.refs)[: max(end - place, 0)]

@@ -1,8 +1,8 @@
 """The tables that find occurrences without reading all of them.
 
-    ACTIVE      neither final nor in the overlap queue
-    WAITING     any node may start it
-    LINES       in the overlap queue of its job
+    ACTIVE          neither final nor in the overlap queue
+    WAITING         any node may start it
+    OVERLAP_QUEUE   in the overlap queue of its job
 
 The ledger updates these tables with every change of a row.
 """
@@ -16,7 +16,7 @@ from itinerary.model.occurrence import Kind
 from itinerary.model.rows import ActiveRow, OccurrenceRow, WaitingRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.stores.ledger.overlap_queue import line_row
-from itinerary.stores.tables import ACTIVE, LINES, WAITING
+from itinerary.stores.tables import ACTIVE, OVERLAP_QUEUE, WAITING
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["is_claimed", "is_for_the_sweep", "is_open", "is_unstarted", "keep_indexes"]
@@ -92,6 +92,6 @@ def _keep_lines(tx: Transaction, changed: Sequence[tuple[OccurrenceRow, Occurren
         if is_queued and not was_queued:
             joined.append(line_row(row))
     if left:
-        tx.remove(LINES, list(LINES.keys_of(left)))
+        tx.remove(OVERLAP_QUEUE, list(OVERLAP_QUEUE.keys_of(left)))
     if joined:
-        tx.put(LINES, joined)
+        tx.put(OVERLAP_QUEUE, joined)

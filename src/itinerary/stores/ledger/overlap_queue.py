@@ -1,8 +1,8 @@
 """The overlap queue of a job: its `queued` occurrences, in the order of their keys (protocol rule 14).
 
 A queue holds two kinds. A recovery backlog may have any length, and only its first occurrence is ever needed. Of the
-others there are as many as the overlap policy allows. The table `lines` keeps both kinds apart, so that reading one
-does not read the other.
+others there are as many as the overlap policy allows. The table `overlap_queue` keeps both kinds apart, so that reading
+one does not read the other.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from itinerary.model.rows import OccurrenceRow, OverlapQueueRow, SlotRow
+from itinerary.model.rows import OccurrenceRow, OverlapQueueRow, OverlapSlotRow
 from itinerary.model.states import OccurrenceState
-from itinerary.stores.tables import LINES, OCCURRENCES
+from itinerary.stores.tables import OCCURRENCES, OVERLAP_QUEUE
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["LINE_MAX", "line_row", "stand_in_line"]
@@ -29,7 +29,7 @@ def line_row(row: OccurrenceRow) -> OverlapQueueRow:
     return OverlapQueueRow(row.job, _RECOVERY if row.is_recovery else _OTHERS, row.instant, row.ref)
 
 
-def stand_in_line(tx: Transaction, slot: SlotRow) -> list[OccurrenceRow]:
+def stand_in_line(tx: Transaction, slot: OverlapSlotRow) -> list[OccurrenceRow]:
     """Lock and return the `queued` occurrences of the slot's job, in the order of their keys.
 
     The caller has locked the slot. Of a recovery backlog only the first comes: the backlog may be long, and every start
@@ -40,10 +40,10 @@ def stand_in_line(tx: Transaction, slot: SlotRow) -> list[OccurrenceRow]:
     its row is locked.
     """
     line: list[OccurrenceRow] = []
-    entries = tx.scan(LINES, (slot.job, _RECOVERY), limit=1)
+    entries = tx.scan(OVERLAP_QUEUE, (slot.job, _RECOVERY), limit=1)
     while entries and not (line := _queued(tx, entries)):
-        entries = tx.scan(LINES, (slot.job, _RECOVERY), low=(entries[0].instant, entries[0].ref + 1), limit=1)
-    line += _queued(tx, tx.scan(LINES, (slot.job, _OTHERS), limit=LINE_MAX))
+        entries = tx.scan(OVERLAP_QUEUE, (slot.job, _RECOVERY), low=(entries[0].instant, entries[0].ref + 1), limit=1)
+    line += _queued(tx, tx.scan(OVERLAP_QUEUE, (slot.job, _OTHERS), limit=LINE_MAX))
     return sorted(line, key=lambda row: row.key)
 
 

@@ -22,18 +22,18 @@ from msgspec.structs import replace
 
 from itinerary.model.occurrence import Kind
 from itinerary.model.retention import PruneCursor, Pruned, Retention
-from itinerary.model.rows import ChapterRow, JobNumber, OccurrenceRow, Ref, SlotRow, SweepRow
+from itinerary.model.rows import HistoryChunkRow, JobNumber, OccurrenceRow, OverlapSlotRow, Ref, SweepRow
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.stores.ledger.claim import THE_ONE, triggers_of
 from itinerary.stores.ledger.history import CHAPTER, refs_in
 from itinerary.stores.tables import (
     ATTEMPTS,
-    CAUSES,
-    CHAPTERS,
+    HISTORY_CHUNKS,
+    IDEMPOTENCY_KEYS,
     JOBS,
     NODES,
     OCCURRENCES,
-    SLOTS,
+    OVERLAP_SLOTS,
     STATISTICS,
     SWEEP,
     TASKS,
@@ -99,7 +99,7 @@ def _remove(tx: Transaction, rows: Sequence[OccurrenceRow]) -> int:
     tx.remove(ATTEMPTS, refs)
     tx.remove(TRANSITIONS, refs)
     tx.remove(WINDOWS, [(row.window_end, row.ref) for row in rows if row.window_end is not None])
-    tx.remove(CAUSES, [(triggers_of(row.job), row.request) for row in rows if row.kind is Kind.TRIGGER])
+    tx.remove(IDEMPOTENCY_KEYS, [(triggers_of(row.job), row.request) for row in rows if row.kind is Kind.TRIGGER])
     tx.remove(OCCURRENCES, refs)
     return len(rows)
 
@@ -133,14 +133,14 @@ def _along_jobs(tx: Transaction, rules: Retention, cursor: PruneCursor, sweep: S
     return Pruned(removed, PruneCursor(job=0, node=0) if next_job is None else PruneCursor(job=next_job), tidied)
 
 
-def _with_chapters(tx: Transaction, job: int) -> tuple[list[SlotRow], int | None]:
+def _with_chapters(tx: Transaction, job: int) -> tuple[list[OverlapSlotRow], int | None]:
     """Return some jobs with history chunks, starting at a job, and the job to continue with (None at the end).
 
     A job without chunks has its history in its slot, and nothing is removed from there.
     """
-    found: list[SlotRow] = []
+    found: list[OverlapSlotRow] = []
     for _ in range(_SLOTS_AT_ONCE // _JOBS_AT_ONCE):
-        slots = tx.scan(SLOTS, low=(job,), limit=_JOBS_AT_ONCE)
+        slots = tx.scan(OVERLAP_SLOTS, low=(job,), limit=_JOBS_AT_ONCE)
         found += [slot for slot in slots if slot.count >= CHAPTER]
         if len(slots) < _JOBS_AT_ONCE:
             return found, None
@@ -150,17 +150,17 @@ def _with_chapters(tx: Transaction, job: int) -> tuple[list[SlotRow], int | None
     return found, job
 
 
-def _whole(tx: Transaction, rules: Retention, slots: Sequence[SlotRow]) -> set[JobNumber]:
+def _whole(tx: Transaction, rules: Retention, slots: Sequence[OverlapSlotRow]) -> set[JobNumber]:
     """Return the jobs that need no pruning: not too many occurrences, and the newest one of their first chunk exists.
 
     Nearly all jobs are like that. The check reads one row per job, not its whole history.
     """
     found: set[JobNumber] = set()
-    newest: dict[Ref, ChapterRow] = {}
+    newest: dict[Ref, HistoryChunkRow] = {}
     for slot in slots:
         if _excess(slot, rules):
             continue
-        chapters = tx.scan(CHAPTERS, (slot.job,), limit=1)
+        chapters = tx.scan(HISTORY_CHUNKS, (slot.job,), limit=1)
         if not chapters:
             found.add(slot.job)
         elif refs := refs_in(chapters[0].refs):
@@ -171,19 +171,19 @@ def _whole(tx: Transaction, rules: Retention, slots: Sequence[SlotRow]) -> set[J
     return found
 
 
-def _excess(slot: SlotRow, rules: Retention) -> int:
+def _excess(slot: OverlapSlotRow, rules: Retention) -> int:
     """Return the number of history chunks that a job has beyond its limit."""
     return max(slot.count - rules.keep_max, 0) // CHAPTER
 
 
-def _shorten(tx: Transaction, rules: Retention, slot: SlotRow, sweep: SweepRow) -> tuple[int, int, bool]:
+def _shorten(tx: Transaction, rules: Retention, slot: OverlapSlotRow, sweep: SweepRow) -> tuple[int, int, bool]:
     """Remove surplus occurrences of a job, oldest first, and empty history chunks.
 
     Returns:
         The number of removed occurrences, the number of removed chunks, and True if the job is done.
     """
     excess = _excess(slot, rules)
-    chapters = tx.scan(CHAPTERS, (slot.job,), limit=_CHAPTERS_AT_ONCE)
+    chapters = tx.scan(HISTORY_CHUNKS, (slot.job,), limit=_CHAPTERS_AT_ONCE)
     there = tx.get(OCCURRENCES, [(ref,) for chapter in chapters for ref in refs_in(chapter.refs)])
     by_chapter: dict[int, list[OccurrenceRow]] = {chapter.number: [] for chapter in chapters}
     for row in there.values():
@@ -198,7 +198,7 @@ def _shorten(tx: Transaction, rules: Retention, slot: SlotRow, sweep: SweepRow) 
             break
         empty.append((slot.job, number))
     if empty:
-        tx.remove(CHAPTERS, empty)
+        tx.remove(HISTORY_CHUNKS, empty)
     is_done = len(empty) < len(chapters) or len(chapters) < _CHAPTERS_AT_ONCE
     return removed, len(empty), is_done
 
@@ -240,12 +240,12 @@ def count_prunable(tx: Transaction, rules: Retention, cursor: PruneCursor) -> Pr
 
 def _count_along_jobs(tx: Transaction, rules: Retention, cursor: PruneCursor, sweep: SweepRow) -> Pruned:
     """Count surplus occurrences that their age does not remove already: a few chunks of one job at a time."""
-    slots = tx.scan(SLOTS, low=(cursor.job,), limit=1)
+    slots = tx.scan(OVERLAP_SLOTS, low=(cursor.job,), limit=1)
     if not slots:
         return Pruned(0, None)
     job, first = slots[0].job, int(cursor.after[0]) if cursor.after and slots[0].job == cursor.job else 0
     excess = _excess(slots[0], rules)
-    chapters = tx.scan(CHAPTERS, (job,), low=(first,), high=(excess,), limit=_CHAPTERS_AT_ONCE) if excess else []
+    chapters = tx.scan(HISTORY_CHUNKS, (job,), low=(first,), high=(excess,), limit=_CHAPTERS_AT_ONCE) if excess else []
     there = tx.get(OCCURRENCES, [(ref,) for chapter in chapters for ref in refs_in(chapter.refs)])
     numbers = {chapter.number for chapter in chapters}
     count = sum(

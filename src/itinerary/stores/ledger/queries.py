@@ -24,13 +24,13 @@ from itinerary.stores.tables import (
     ENTRIES,
     EVENTS,
     JOBS,
-    LINES,
     MAIL,
     NODES,
     OCCURRENCES,
+    OVERLAP_QUEUE,
+    OVERLAP_SLOTS,
     PARTITIONS,
     SHARES,
-    SLOTS,
     STATISTICS,
     STREAMS,
     SWEEP,
@@ -71,14 +71,14 @@ def _active(tx: Transaction, query: q.ActiveQuery) -> list[OccurrenceRow]:
     prefix = () if query.job is None else (query.job,)
     if query.due_before is None:
         refs = [row.ref for row in tx.scan(ACTIVE, prefix, limit=query.limit)]
-        if query.with_lines and len(refs) < query.limit:
-            refs += [row.ref for row in tx.scan(LINES, prefix, limit=query.limit - len(refs))]
+        if query.with_queued and len(refs) < query.limit:
+            refs += [row.ref for row in tx.scan(OVERLAP_QUEUE, prefix, limit=query.limit - len(refs))]
         return _by_ref(tx, refs)
     due = [row for row in tx.scan(ACTIVE, prefix, limit=_ACTIVE_MAX) if row.due_at < query.due_before]
     due.sort(key=lambda row: row.due_at)
     rows = _by_ref(tx, [row.ref for row in due[: query.limit]])
-    if query.with_lines:
-        in_line = _by_ref(tx, [row.ref for row in tx.scan(LINES, prefix, limit=query.limit)])
+    if query.with_queued:
+        in_line = _by_ref(tx, [row.ref for row in tx.scan(OVERLAP_QUEUE, prefix, limit=query.limit)])
         rows += [row for row in in_line if row.due_at < query.due_before]
     return sorted(rows, key=lambda row: row.due_at)[: query.limit]
 
@@ -147,7 +147,7 @@ def _overdue(tx: Transaction, query: q.OverdueQuery) -> q.Overtime:
 def _stuck(tx: Transaction, limit: int) -> list[OccurrenceRow]:
     """Return the first in each overlap queue whose slot is empty, or whose slot holder has ended."""
     lines: dict[JobNumber, OccurrenceRow] = {row.job: row for row in _by_ref(tx, _first_in_line(tx, limit))}
-    slots = tx.get(SLOTS, [(job,) for job in lines])
+    slots = tx.get(OVERLAP_SLOTS, [(job,) for job in lines])
     holders = tx.get(OCCURRENCES, [(slot.ref,) for slot in slots.values() if slot.ref is not None])
     running = {slot.job for slot in slots.values() if (slot.ref,) in holders and _runs(holders[slot.ref,])}
     return [row for job, row in lines.items() if job not in running]
@@ -157,7 +157,7 @@ def _first_in_line(tx: Transaction, limit: int) -> list[Ref]:
     """Return the first entry of each overlap queue, without reading the rest."""
     found: list[Ref] = []
     low: tuple[int, ...] = ()
-    while len(found) < limit and (first := tx.scan(LINES, low=low, limit=1)):
+    while len(found) < limit and (first := tx.scan(OVERLAP_QUEUE, low=low, limit=1)):
         found.append(first[0].ref)
         low = (first[0].job + 1,)
     return found

@@ -39,7 +39,7 @@ from itinerary.model.reasons import (
     unsure_of,
     waits_for,
 )
-from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, Ref, SlotRow
+from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow, OverlapSlotRow, Ref
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.writes import Limit, Refusal, Refused, Started, StartRequest, Step
 from itinerary.stores.ledger.claim import THE_ONE, revision_of
@@ -48,7 +48,7 @@ from itinerary.stores.ledger.limits import held_shares, lacking_limit
 from itinerary.stores.ledger.overlap_owner import OverlapOwners
 from itinerary.stores.ledger.overlap_queue import LINE_MAX, stand_in_line
 from itinerary.stores.ledger.unit_of_work import UnitOfWork, whose
-from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, SLOTS, SWEEP
+from itinerary.stores.tables import ATTEMPTS, OCCURRENCES, OVERLAP_SLOTS, SWEEP
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["start"]
@@ -213,28 +213,28 @@ class _Starting:
         """Return the row as owned by this node. Taking it from another owner raises its fence."""
         return row if row.owner == self.owner else self.pages.take_over(row, owner=self.owner)
 
-    def _gets(self, row: OccurrenceRow, slot: SlotRow, request: StartRequest) -> bool:
+    def _gets(self, row: OccurrenceRow, slot: OverlapSlotRow, request: StartRequest) -> bool:
         """True if an occurrence may have the slot: free with an empty queue, already its own, or won by the policy."""
         if row.reason is not None and (why := self._overlapped(row, request)) is not None:
             self._skip(row, why)
             return False
-        if slot.ref is None and not slot.has_line:
+        if slot.ref is None and not slot.has_queue:
             return True  # the common case
         return self._is_next(row, slot) or self._gets_after_all(row, request)
 
-    def _line(self, slot: SlotRow) -> list[OccurrenceRow]:
+    def _line(self, slot: OverlapSlotRow) -> list[OccurrenceRow]:
         """Return the current overlap queue.
 
         Earlier requests of the batch may have joined it, left it, or got the slot.
         """
         if slot.job not in self.lines:
-            self.lines[slot.job] = stand_in_line(self.tx, slot) if slot.has_line else []
+            self.lines[slot.job] = stand_in_line(self.tx, slot) if slot.has_queue else []
         line = [self.pages.rows.get(row.ref, row) for row in self.lines[slot.job]]
         line = [row for row in line if row.status is OccurrenceState.QUEUED]
         self.lines[slot.job] = line
         return line
 
-    def _is_next(self, row: OccurrenceRow, slot: SlotRow) -> bool:
+    def _is_next(self, row: OccurrenceRow, slot: OverlapSlotRow) -> bool:
         """True if the occurrence is in the slot, or the slot is free and no occurrence is queued before it."""
         if slot.ref == row.ref:
             return True
@@ -474,5 +474,5 @@ def _in_the_way(tx: Transaction, starts: Sequence[StartRequest]) -> list[Ref]:
     replacing = [(request.ref,) for request in starts if request.overlap.replaces or request.passes_held]
     if not replacing:
         return []
-    slots = tx.get(SLOTS, {(row.job,) for row in tx.get(OCCURRENCES, replacing).values()})
+    slots = tx.get(OVERLAP_SLOTS, {(row.job,) for row in tx.get(OCCURRENCES, replacing).values()})
     return [slot.ref for slot in slots.values() if slot.ref is not None]

@@ -177,7 +177,7 @@ def _line_up(tx: Transaction, jobs: Sequence[JobNumber]) -> None:
         return
     pages = UnitOfWork(tx, (), None)
     for locked in list(pages.slots(jobs).values()):
-        slot = locked if locked.has_line else pages.lengthen(locked)
+        slot = locked if locked.has_queue else pages.lengthen(locked)
         if slot.ref is None and (line := stand_in_line(tx, slot)):
             pages.hand_over(slot, line[0])
     pages.save()

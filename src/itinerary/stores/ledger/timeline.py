@@ -11,7 +11,16 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from itinerary.model.rows import FOR_ALL, BooksRow, EntryKind, EntryRow, JobNumber, JobRow, OccurrenceRow, SlotRow
+from itinerary.model.rows import (
+    FOR_ALL,
+    EntryKind,
+    EntryRow,
+    JobNumber,
+    JobRow,
+    OccurrenceRow,
+    OverlapSlotRow,
+    StoreMetaRow,
+)
 from itinerary.model.states import FINAL, OccurrenceState
 from itinerary.model.timeline import (
     EntryAccepted,
@@ -26,7 +35,7 @@ from itinerary.model.writes import Step
 from itinerary.stores.ledger.claim import THE_ONE, revision_of
 from itinerary.stores.ledger.overlap_queue import LINE_MAX
 from itinerary.stores.ledger.unit_of_work import UnitOfWork, clean
-from itinerary.stores.tables import ACTIVE, BOOKS, ENTRIES, JOBS, LINES, OCCURRENCES, SLOTS, SWEEP
+from itinerary.stores.tables import ACTIVE, ENTRIES, JOBS, OCCURRENCES, OVERLAP_QUEUE, OVERLAP_SLOTS, STORE_META, SWEEP
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["TIMELINE_TOPIC", "amend"]
@@ -63,7 +72,7 @@ def amend(
         jobs.update(_created(tx, fresh, jobs, now))
         rows = _rows(fresh, jobs, revision + 1, earliest, now)
         tx.insert(ENTRIES, rows)
-        tx.put(BOOKS, [BooksRow(0, rows[0].revision)])
+        tx.put(STORE_META, [StoreMetaRow(0, rows[0].revision)])
         tx.save(JOBS, _with_new_versions(rows, jobs), ("version",))
         known.update({(entry.job, entry.request): row for entry, row in zip(fresh, rows, strict=True)})
         tx.notify([TIMELINE_TOPIC])
@@ -113,7 +122,7 @@ def _created(
     names = {entry.job for entry in entries if entry.job and entry.job not in jobs}
     created = tx.add(JOBS, [JobRow(JobNumber(0), name, now, 0, now) for name in sorted(names)])
     if created:
-        tx.insert(SLOTS, [SlotRow(job.number) for job in created])
+        tx.insert(OVERLAP_SLOTS, [OverlapSlotRow(job.number) for job in created])
     return {job.name: job for job in created}
 
 
@@ -156,7 +165,7 @@ def _judge(tx: Transaction, entries: Sequence[EntryRow], judge: UnstartedReconci
     """Let the judge decide about the unstarted occurrences of these jobs, and apply its decisions."""
     jobs = {entry.job for entry in entries}
     refs = [row.ref for job in sorted(jobs - {FOR_ALL}) for row in tx.scan(ACTIVE, (job,), limit=LINE_MAX)]
-    refs += [row.ref for job in sorted(jobs - {FOR_ALL}) for row in tx.scan(LINES, (job,), limit=LINE_MAX)]
+    refs += [row.ref for job in sorted(jobs - {FOR_ALL}) for row in tx.scan(OVERLAP_QUEUE, (job,), limit=LINE_MAX)]
     earliest = min(entry.effective_from for entry in entries)
     ahead = tx.scan(OCCURRENCES, low=(earliest,), limit=LINE_MAX, by_name=True)
     refs += [row.ref for row in ahead if row.is_withdrawn and (row.job in jobs or 0 in jobs)]

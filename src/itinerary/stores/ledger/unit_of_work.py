@@ -19,14 +19,14 @@ from itinerary.model.occurrence import Kind
 from itinerary.model.reasons import called_by
 from itinerary.model.rows import (
     AttemptRow,
-    ChapterRow,
+    HistoryChunkRow,
     JobNumber,
     MailRow,
     NodeNumber,
     OccurrenceRow,
+    OverlapSlotRow,
     Ref,
     ShareRow,
-    SlotRow,
     TaskRow,
     TransitionRow,
 )
@@ -39,11 +39,11 @@ from itinerary.stores.ledger.overlap_queue import stand_in_line
 from itinerary.stores.tables import (
     ACTIVE,
     ATTEMPTS,
-    CHAPTERS,
+    HISTORY_CHUNKS,
     MAIL,
     OCCURRENCES,
+    OVERLAP_SLOTS,
     SHARES,
-    SLOTS,
     TASKS,
     TRANSITIONS,
     Values,
@@ -64,7 +64,7 @@ OUTPUT_MAX: Final = 1_000_000
 _COMPLETED: Final = OccurrenceState.COMPLETED
 _WITHOUT_SLOT: Final = frozenset({OccurrenceState.PRERUN, OccurrenceState.QUEUED})
 _ENDED: Final = frozenset({"status", "sequence", "ended_at", "place"})
-_SLOT: Final = ("ref", "fence", "has_line", "last_run_at")
+_SLOT: Final = ("ref", "fence", "has_queue", "last_run_at")
 _SLOT_AND_HISTORY: Final = (*_SLOT, "count", "recent")
 
 
@@ -104,8 +104,8 @@ class UnitOfWork:
         self._returned: list[Values] = []
         self._freed: dict[Ref, None] = {}
         self._ended: dict[Ref, None] = {}
-        self._slots: dict[JobNumber, SlotRow] = {}
-        self._chapters: list[ChapterRow] = []
+        self._slots: dict[JobNumber, OverlapSlotRow] = {}
+        self._chapters: list[HistoryChunkRow] = []
         self._changed_slots: set[JobNumber] = set()
         self._mail: list[MailRow] = []
         self.open(tx.lock(OCCURRENCES, [(ref,) for ref in refs]).values())
@@ -229,11 +229,11 @@ class UnitOfWork:
 
     # -- overlap slots -----------------------------------------------------------------------------------------------
 
-    def slots(self, jobs: Iterable[JobNumber]) -> dict[JobNumber, SlotRow]:
+    def slots(self, jobs: Iterable[JobNumber]) -> dict[JobNumber, OverlapSlotRow]:
         """Lock and return the overlap slots of these jobs, as changed in this transaction."""
         missing = {(job,) for job in jobs if job not in self._slots}
         if missing:
-            for slot in self.tx.lock(SLOTS, missing).values():
+            for slot in self.tx.lock(OVERLAP_SLOTS, missing).values():
                 self._slots[slot.job] = slot
         return self._slots
 
@@ -255,7 +255,7 @@ class UnitOfWork:
             self._set_slot(replace(slot, last_run_at=row.instant))
         return last_run_at if is_known else None, is_known
 
-    def hand_over(self, slot: SlotRow, row: OccurrenceRow, why: str = "its turn has come") -> SlotRow:
+    def hand_over(self, slot: OverlapSlotRow, row: OccurrenceRow, why: str = "its turn has come") -> OverlapSlotRow:
         """Give a slot to a queued occurrence. Any node may then start it (protocol rule 14)."""
         row = self.take_over(self.rows.setdefault(row.ref, row))
         row = self.turn(row, (Step(OccurrenceState.PENDING, why=why),))
@@ -268,7 +268,7 @@ class UnitOfWork:
         lines = [line for line in self._log if line.ref == holder.ref]
         return (lines or self.tx.scan(TRANSITIONS, (holder.ref,), limit=1, newest_first=True))[-1].at
 
-    def is_called(self, slot: SlotRow, row: OccurrenceRow) -> bool:
+    def is_called(self, slot: OverlapSlotRow, row: OccurrenceRow) -> bool:
         """Give a locked slot without a running occurrence to a queued one, if it is the first.
 
         Returns True if it is.
@@ -281,20 +281,20 @@ class UnitOfWork:
     def join_line(self, row: OccurrenceRow, why: str) -> OccurrenceRow:
         """Add an occurrence to the overlap queue of its job, whose slot is locked. The occurrence then has no owner."""
         slot = self._slots[row.job]
-        if not slot.has_line:
+        if not slot.has_queue:
             self.lengthen(slot)
         return self.turn(row, (Step(OccurrenceState.QUEUED, why=why),), owner=None)
 
-    def lengthen(self, slot: SlotRow) -> SlotRow:
+    def lengthen(self, slot: OverlapSlotRow) -> OverlapSlotRow:
         """Record on a locked slot that its queue is not empty."""
-        return self._set_slot(replace(slot, has_line=True))
+        return self._set_slot(replace(slot, has_queue=True))
 
     def leave_line(self, row: OccurrenceRow, why: str) -> None:
         """Skip a queued occurrence."""
         row = self.take_over(self.rows.setdefault(row.ref, row))
         self.turn(row, (Step(OccurrenceState.SKIPPED, why=why),))
 
-    def _set_slot(self, slot: SlotRow) -> SlotRow:
+    def _set_slot(self, slot: OverlapSlotRow) -> OverlapSlotRow:
         self._slots[slot.job] = slot
         self._changed_slots.add(slot.job)
         return slot
@@ -323,14 +323,14 @@ class UnitOfWork:
             slot = self._slots[self.rows[ref].job]
             if slot.ref != ref:
                 continue
-            line = self._line(slot) if slot.has_line else []
+            line = self._line(slot) if slot.has_queue else []
             if line:
                 self.handed[ref] = line[0].ref
                 self.hand_over(slot, line[0], called_by(ref))
             else:
-                self._set_slot(replace(slot, ref=None, fence=0, has_line=False))
+                self._set_slot(replace(slot, ref=None, fence=0, has_queue=False))
 
-    def _line(self, slot: SlotRow) -> list[OccurrenceRow]:
+    def _line(self, slot: OverlapSlotRow) -> list[OccurrenceRow]:
         """Return the current queue, including the changes of this transaction."""
         self.open(stand_in_line(self.tx, slot))
         line = [row for row in self.rows.values() if row.job == slot.job and row.status is OccurrenceState.QUEUED]
@@ -344,10 +344,10 @@ class UnitOfWork:
         completed = self._let_go() if self._completed or self._ended else ()
         if self._changed_slots:
             columns = _SLOT_AND_HISTORY if self._ended or completed else _SLOT
-            tx.save(SLOTS, [self._slots[job] for job in sorted(self._changed_slots)], columns)
+            tx.save(OVERLAP_SLOTS, [self._slots[job] for job in sorted(self._changed_slots)], columns)
         self._save_rows(completed)
         if self._chapters:
-            tx.insert(CHAPTERS, self._chapters)
+            tx.insert(HISTORY_CHUNKS, self._chapters)
         if self._tasks:
             tx.put(TASKS, self._tasks)
         if self._first_attempts:
@@ -391,7 +391,7 @@ class UnitOfWork:
         completed: list[OccurrenceRow] = []
         for before in self._completed:
             row, slot = self.rows[before.ref], self._slots[before.job]
-            if slot.has_line:
+            if slot.has_queue:
                 self._ended[row.ref] = self._freed[row.ref] = None
                 self._change(before, {"status": row.status, "sequence": row.sequence, "ended_at": row.ended_at})
                 continue

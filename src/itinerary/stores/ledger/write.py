@@ -32,7 +32,7 @@ from itinerary.model.writes import (
 from itinerary.stores.ledger.indexes import is_open
 from itinerary.stores.ledger.limits import held_shares, lacking_limit
 from itinerary.stores.ledger.unit_of_work import UnitOfWork, whose
-from itinerary.stores.tables import ATTEMPTS, NODES, OCCURRENCES, SLOTS, TRANSITIONS
+from itinerary.stores.tables import ATTEMPTS, NODES, OCCURRENCES, OVERLAP_SLOTS, TRANSITIONS
 from itinerary.stores.transaction import Transaction
 
 __all__ = ["control", "has_made", "intervene", "write", "write_once"]
@@ -161,7 +161,7 @@ def _written_before(pages: UnitOfWork, row: OccurrenceRow) -> Written:
     """
     if row.status not in FINAL:
         return Written(row.ref)
-    slot = pages.tx.get(SLOTS, [(row.job,)])[row.job,]
+    slot = pages.tx.get(OVERLAP_SLOTS, [(row.job,)])[row.job,]
     if slot.ref is None or slot.ref == row.ref:
         return Written(row.ref)
     successor = pages.rows.get(slot.ref) or pages.tx.get(OCCURRENCES, [(slot.ref,)]).get((slot.ref,))

@@ -243,8 +243,7 @@ def _claim(env: lmdb.Environment, path: Path) -> None:
         with env.begin(write=True) as txn:
             stored = txn.get(MARK)
             # Newer layouts keep the places of older ones, so a migration only raises the number. Programs that know
-            # only the
-            # older layout then refuse the store.
+            # only the older layout then refuse the store.
             if env.stat()["entries"] == 0 or (stored is not None and 0 < int.from_bytes(stored) < SCHEMA):
                 txn.put(MARK, SCHEMA.to_bytes(4))
             check_schema(txn.get(MARK))

@@ -26,7 +26,7 @@ from itinerary.stores.transaction import ConditionalUpdate, swap_one_by_one
 
 __all__ = ["LAYOUTS", "SCHEMA", "LmdbTransaction", "check_schema"]
 
-LAYOUTS: Final = ("first tables", "tokens", "last runs", "event authors")
+LAYOUTS: Final = ("first tables",)
 """The additions of each layout. Newer layouts keep the places of older ones."""
 SCHEMA: Final = len(LAYOUTS)
 """The number of the layout that this program writes."""

@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 from psycopg.types.numeric import Int8
 
 from itinerary.stores.postgres.arrays import pack, pack_one
-from itinerary.stores.tables import SIGNALS, Column, Table, Values
+from itinerary.stores.tables import NOTIFICATIONS, Column, Table, Values
 from itinerary.stores.transaction import ConditionalUpdate
 
 __all__ = ["BEGIN_READING", "BEGIN_WRITING", "CLOCK", "SETTINGS", "SHAPES_MAX", "TYPES", "KeyRange", "Statements"]
@@ -80,7 +80,7 @@ class Statements:
         self.schema_and_clock = f"SELECT (SELECT max(number) FROM {self.migrations}), {_CLOCK}"
         self.schema_number = f"SELECT coalesce(max(number), 0) FROM {self.migrations}"
         self.migrated = f"INSERT INTO {self.migrations} (number, title) VALUES (%s, %s)"
-        self.counts = f"SELECT topic, count FROM {self.table(SIGNALS)} ORDER BY topic LIMIT %s"
+        self.counts = f"SELECT topic, count FROM {self.table(NOTIFICATIONS)} ORDER BY topic LIMIT %s"
         self.notify = self._notify()
         # Callers request a statement thousands of times a second, so it is built once.
         self.select = lru_cache(SHAPES_MAX)(self._select)
@@ -207,8 +207,8 @@ class Statements:
     def _notify(self) -> str:
         """Raise the counters, in the order of topics, and notify with their new values."""
         return (
-            f"INSERT INTO {self.table(SIGNALS)} AS t (topic, count)"
-            f" SELECT given.topic, 1 FROM {_unnested(_columns(SIGNALS, ('topic',)))}"
+            f"INSERT INTO {self.table(NOTIFICATIONS)} AS t (topic, count)"
+            f" SELECT given.topic, 1 FROM {_unnested(_columns(NOTIFICATIONS, ('topic',)))}"
             " ON CONFLICT (topic) DO UPDATE SET count = t.count + 1"
             " RETURNING pg_notify($2::text, t.topic || ' ' || t.count::text)"
         )

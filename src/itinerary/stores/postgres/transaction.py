@@ -33,7 +33,7 @@ from psycopg.types.numeric import Int8
 from itinerary.errors import SchemaError, StoreError
 from itinerary.stores.postgres import statements
 from itinerary.stores.postgres.statements import KeyRange, Statements
-from itinerary.stores.tables import SIGNALS, R, Table, Values
+from itinerary.stores.tables import NOTIFICATIONS, R, Table, Values
 from itinerary.stores.transaction import ConditionalUpdate
 
 __all__ = ["PostgresTransaction"]
@@ -54,7 +54,7 @@ class PostgresTransaction:
     def finish(self) -> None:
         """Send the deferred notifications. Only the commit may follow."""
         if self._topics:
-            arrays = statements.arguments(SIGNALS, ("topic",), [tuple(sorted(self._topics))])
+            arrays = statements.arguments(NOTIFICATIONS, ("topic",), [tuple(sorted(self._topics))])
             self._send(self._made.notify, [*arrays, self._made.channel])
             self._topics.clear()
         self._look_at_gate()

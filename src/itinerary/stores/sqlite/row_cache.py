@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from itinerary.stores.tables import OCCURRENCES, SLOTS, Table, Values
+from itinerary.stores.tables import OCCURRENCES, OVERLAP_SLOTS, Table, Values
 from itinerary.stores.transaction import ConditionalUpdate
 
 __all__ = ["RowCache"]
@@ -33,7 +33,7 @@ class RowCache:
     """The cached rows of the most used tables, for the connection of the writer."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, dict[Values, Any]] = {table.title: {} for table in (OCCURRENCES, SLOTS)}
+        self._rows: dict[str, dict[Values, Any]] = {table.title: {} for table in (OCCURRENCES, OVERLAP_SLOTS)}
         self._changed: dict[str, list[tuple[Sequence[Values], ConditionalUpdate]]] = {title: [] for title in self._rows}
         """The swaps that are not applied to the cached rows yet."""
         self._version: int | None = None

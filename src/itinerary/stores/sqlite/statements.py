@@ -53,7 +53,7 @@ SIZES: Final = (512, 256, 64, 16, 4, 1)
 
 TAKE_NUMBERS: Final = f"UPDATE {PREFIX}numbers SET last = last + ? WHERE title = ? RETURNING last"
 BUMP: Final = (
-    f"INSERT INTO {PREFIX}signals (topic, count) VALUES (?, 1) ON CONFLICT (topic) DO UPDATE SET count = count + 1"
+    f"INSERT INTO {PREFIX}notifications (topic, count) VALUES (?, 1) ON CONFLICT (topic) DO UPDATE SET count = count + 1"
 )
 
 

@@ -10,7 +10,7 @@
 -- and change all the time are vacuumed after so many changes, however large they are: read while full of dead rows,
 -- they would be slow.
 
-CREATE TABLE books (
+CREATE TABLE store_meta (
     one bigint NOT NULL,
     revision bigint NOT NULL,
     PRIMARY KEY (one)
@@ -38,7 +38,7 @@ CREATE TABLE sweep (
     autovacuum_vacuum_cost_delay = 0
 );
 
-CREATE TABLE signals (
+CREATE TABLE notifications (
     topic text COLLATE "C" NOT NULL,
     count bigint NOT NULL,
     PRIMARY KEY (topic)
@@ -181,7 +181,7 @@ CREATE TABLE active (
     autovacuum_vacuum_cost_delay = 0
 );
 
-CREATE TABLE lines (
+CREATE TABLE overlap_queue (
     job bigint NOT NULL,
     rank bigint NOT NULL,
     instant bigint NOT NULL,
@@ -209,13 +209,14 @@ CREATE TABLE windows (
     PRIMARY KEY ("end", ref)
 );
 
-CREATE TABLE slots (
+CREATE TABLE overlap_slots (
     job bigint NOT NULL,
     ref bigint,
     fence bigint NOT NULL,
-    has_line boolean NOT NULL,
+    has_queue boolean NOT NULL,
     count bigint NOT NULL,
     recent bytea NOT NULL,
+    last_run_at bigint,
     PRIMARY KEY (job)
 ) WITH (
     fillfactor = 30,
@@ -224,7 +225,7 @@ CREATE TABLE slots (
     autovacuum_vacuum_cost_delay = 0
 );
 
-CREATE TABLE chapters (
+CREATE TABLE history_chunks (
     job bigint NOT NULL,
     number bigint NOT NULL,
     refs bytea NOT NULL,
@@ -320,13 +321,30 @@ CREATE TABLE events (
     record text COLLATE "C" NOT NULL,
     at bigint NOT NULL,
     data text COLLATE "C",
+    entered_by text COLLATE "C",
     PRIMARY KEY (stream, partition, sequence),
     UNIQUE (stream, sequence)
 );
 
-CREATE TABLE causes (
+CREATE TABLE idempotency_keys (
     stream text COLLATE "C" NOT NULL,
     cause text COLLATE "C" NOT NULL,
     sequence bigint NOT NULL,
     PRIMARY KEY (stream, cause)
+);
+
+-- Tokens for the web server, by name; the hash of a token's text leads to it as well.
+
+CREATE TABLE tokens (
+    name text COLLATE "C" NOT NULL,
+    hash text COLLATE "C" NOT NULL,
+    scope text COLLATE "C" NOT NULL,
+    created_at bigint NOT NULL,
+    created_by text COLLATE "C" NOT NULL,
+    expires_at bigint,
+    revoked_at bigint,
+    revoked_by text COLLATE "C",
+    reason text COLLATE "C",
+    PRIMARY KEY (name),
+    UNIQUE (hash)
 );

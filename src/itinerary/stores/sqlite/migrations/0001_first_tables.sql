@@ -3,7 +3,7 @@
 -- A table whose key is one number has that as its rowid. The others are stored in the order of their key, WITHOUT ROWID:
 -- a transition of an occurrence is found, and written, with one search instead of two.
 
-CREATE TABLE itinerary_books (
+CREATE TABLE itinerary_store_meta (
     one INTEGER PRIMARY KEY,
     revision INTEGER NOT NULL
 ) STRICT;
@@ -19,7 +19,7 @@ CREATE TABLE itinerary_sweep (
     cursor TEXT NOT NULL
 ) STRICT;
 
-CREATE TABLE itinerary_signals (
+CREATE TABLE itinerary_notifications (
     topic TEXT NOT NULL,
     count INTEGER NOT NULL,
     PRIMARY KEY (topic)
@@ -138,7 +138,7 @@ CREATE TABLE itinerary_active (
     PRIMARY KEY (job, ref)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE itinerary_lines (
+CREATE TABLE itinerary_overlap_queue (
     job INTEGER NOT NULL,
     rank INTEGER NOT NULL,
     instant INTEGER NOT NULL,
@@ -158,16 +158,17 @@ CREATE TABLE itinerary_windows (
     PRIMARY KEY (end, ref)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE itinerary_slots (
+CREATE TABLE itinerary_overlap_slots (
     job INTEGER PRIMARY KEY,
     ref INTEGER,
     fence INTEGER NOT NULL,
-    has_line INTEGER NOT NULL,
+    has_queue INTEGER NOT NULL,
     count INTEGER NOT NULL,
-    recent BLOB NOT NULL
+    recent BLOB NOT NULL,
+    last_run_at INTEGER
 ) STRICT;
 
-CREATE TABLE itinerary_chapters (
+CREATE TABLE itinerary_history_chunks (
     job INTEGER NOT NULL,
     number INTEGER NOT NULL,
     refs BLOB NOT NULL,
@@ -239,11 +240,12 @@ CREATE TABLE itinerary_events (
     record TEXT NOT NULL,
     at INTEGER NOT NULL,
     data TEXT,
+    entered_by TEXT,
     PRIMARY KEY (stream, partition, sequence),
     UNIQUE (stream, sequence)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE itinerary_causes (
+CREATE TABLE itinerary_idempotency_keys (
     stream TEXT NOT NULL,
     cause TEXT NOT NULL,
     sequence INTEGER NOT NULL,
@@ -262,3 +264,19 @@ INSERT INTO itinerary_numbers (title, last) VALUES
     ('configs', 0),
     ('occurrences', 0),
     ('nodes', 0);
+
+-- Tokens for the web server, by name; the hash of a token's text leads to it as well.
+
+CREATE TABLE itinerary_tokens (
+    name TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER,
+    revoked_by TEXT,
+    reason TEXT,
+    PRIMARY KEY (name),
+    UNIQUE (hash)
+) STRICT, WITHOUT ROWID;
