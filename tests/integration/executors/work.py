@@ -76,8 +76,11 @@ def answers_and_dies() -> str:
 def is_terminated_before_it_has_answered() -> str:
     """Returns, and its process receives SIGTERM when the output is written, just before the answer is sent."""
 
+    stdout = sys.__stdout__
+
     class Output:
         def flush(self) -> None:
+            sys.__stdout__ = sys.stdout = stdout  # type: ignore[misc]  # so that the end of the process finds the real one
             os.kill(os.getpid(), signal.SIGTERM)
 
     sys.__stdout__ = Output()  # type: ignore[misc, assignment]  # what a function should not do

@@ -13,7 +13,7 @@ from tests.servers import PostgresServer
 
 QUICK: Final = Plan(
     nodes=3,
-    jobs=600,
+    jobs=200,
     meets_for=3,
     calm_for=8,
     blows_for=20,
@@ -33,6 +33,7 @@ QUICK: Final = Plan(
     },
     seed=SEED,
 )
+"""About forty runs a second, which three nodes can do on a machine that is busy with other things."""
 FULL: Final = QUICK._replace(
     nodes=5,
     jobs=2_000,
@@ -49,7 +50,7 @@ FULL: Final = QUICK._replace(
 """Ten minutes, with the settings as they are by default."""
 
 NETWORK: Final = ("drop", "commit", "silence", "half_open", "backends", "stall", "terminate", "delay")
-QUICK_NETWORK: Final = QUICK._replace(jobs=300, blows_for=40, every=5, kinds=NETWORK, restarts=0)
+QUICK_NETWORK: Final = QUICK._replace(blows_for=40, every=5, kinds=NETWORK, restarts=0)
 FULL_NETWORK: Final = FULL._replace(
     nodes=3, jobs=600, every=12, kinds=(*NETWORK, "kill"), frozen_for=45, cut_for=30, restarts=1
 )
