@@ -31,12 +31,12 @@ from itinerary.ports import Executor
 from itinerary.runtime.node import Node, NodeResult
 from itinerary.schedules import ZoneData, every
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.loop import VirtualLoop
-from itinerary.simulate.rng import dice_for
 from itinerary.stores.engine import T, Work
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
+from itinerary.testing.virtual_loop import VirtualLoop
 from tests.engines import Wrapped
+from tests.simulation.world.rng import dice_for
 
 __all__ = ["EPOCH", "Line", "Log", "Queueing", "RoughEngine", "World", "here", "played"]
 
