@@ -13,9 +13,9 @@ import msgspec
 
 from itinerary.model.definition import Definition
 from itinerary.model.ids import job_id, task_id
-from itinerary.model.job import JsonObject, Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Failure, Mode, OnOrphan, OnShutdown, Overlap, Recovery, RecoveryPolicy, Retry
+from itinerary.model.task import JsonObject, Task
 from itinerary.schedules import ZoneSource, from_json, packaged_zone
 from itinerary.schedules.instants import microseconds_of, shown_instant
 from tests.simulation.world.rng import one_of, spread

@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from itinerary.model.job import JsonObject
 from itinerary.model.settings import Settings
+from itinerary.model.task import JsonObject
 from itinerary.schedules import Zone, from_json, packaged_zone
 from itinerary.schedules.durations import SECOND
 from tests.simulation.world.call_faults import CallLane, Weather

@@ -21,11 +21,11 @@ from itinerary.executors.registry import Registry
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.ids import job_id, task_id
-from itinerary.model.job import Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.queries import ActiveQuery, DetailsQuery, HistoryQuery, JobsByNameQuery
 from itinerary.model.rows import EntryKind, JobNumber, OccurrenceRow
 from itinerary.model.settings import ReloadResult, Settings
+from itinerary.model.task import Task
 from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.ports import Executor
 from itinerary.runtime.node import Node, NodeResult
