@@ -51,7 +51,7 @@ faults: $(READY)  ## real faults on the durable stores: 200 kills and 100 races 
 	FAULTS_SCALE=10 $(BIN)/pytest -q -rP tests/integration
 
 simulate: $(READY)  ## simulated days with crashes, freezes and lost answers: SEEDS of them, NODES="3 4 5" at once, on all cores
-	$(BIN)/python -m itinerary.simulate --seeds 0..$$(($(SEEDS) - 1)) $(if $(NODES),--nodes $(NODES)) --processes 0
+	$(BIN)/python -m tests.simulation --seeds 0..$$(($(SEEDS) - 1)) $(if $(NODES),--nodes $(NODES)) --processes 0
 
 mutants: $(READY)  ## faults put into the store, one at a time: each must be caught within 1,000 seeds
 	$(BIN)/python -m tests.simulation.proof --seeds 0..999

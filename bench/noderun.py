@@ -18,9 +18,9 @@ from itinerary.executors.coroutines import CoroutineExecutor
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.ids import job_id, task_id
-from itinerary.model.job import Task
 from itinerary.model.rows import EntryKind
 from itinerary.model.settings import Settings
+from itinerary.model.task import Task
 from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.ports import Store
 from itinerary.runtime.node import Node

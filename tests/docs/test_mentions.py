@@ -28,7 +28,7 @@ from tests.docs.pages import ROOT, Page, pages_with_examples
 
 PAGES = [*pages_with_examples(), Page(ROOT / "CONTRIBUTING.md"), Page(ROOT / "CHANGELOG.md")]
 ITINERARY: Any = get_command(app)
-MODULES = ("bench/__main__.py", "src/itinerary/simulate/__main__.py", "tools/spec.py")
+MODULES = ("bench/__main__.py", "tests/simulation/__main__.py", "tools/spec.py")
 """Programs of ours that are no command."""
 NO_SETTINGS = {"ITINERARY_CONFIG", "ITINERARY_POSTGRES_PORT", "ITINERARY_TEST_POSTGRES"}
 OF_POSTGRESQL = {"fsync", "full_page_writes", "synchronous_commit"}

@@ -71,9 +71,6 @@ from itinerary.model.writes import Claimed, ClaimRequest, OwnerWrite, Refusal, R
 from itinerary.runtime import node, sweeper
 from itinerary.runtime.rescuer import Rescuer
 from itinerary.schedules import ZoneData
-from itinerary.simulate.backend import Backend
-from itinerary.simulate.processes import PROCESS, Process
-from itinerary.simulate.store import SimulatedStore
 from itinerary.stores import ledger
 from itinerary.stores.ledger import bulk_start as beginning
 from itinerary.stores.ledger.claim import create as created
@@ -94,6 +91,9 @@ from itinerary.stores.tables import (
     Values,
 )
 from itinerary.stores.transaction import ConditionalUpdate, Transaction
+from itinerary.testing.processes import PROCESS, Process
+from tests.simulation.world.backend import Backend
+from tests.simulation.world.store import SimulatedStore
 
 __all__ = ["LEASE_MUTANTS", "MUTANTS"]
 

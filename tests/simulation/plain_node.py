@@ -41,7 +41,7 @@ from itinerary.ports import Clock
 from itinerary.schedules import from_json as schedule_from_json
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import microseconds_of
-from itinerary.simulate.machines import Surroundings
+from tests.simulation.world.machines import Surroundings
 
 __all__ = ["PlainNode", "plain_life"]
 

@@ -21,15 +21,15 @@ import msgspec
 
 from itinerary.runtime.rescuer import MISSES_MAX
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.__main__ import read_seeds
-from itinerary.simulate.call_faults import CallLane
-from itinerary.simulate.node_factory import real_life
-from itinerary.simulate.options import Options, ScheduledFault, TroubleKind, derive
-from itinerary.simulate.records import draw_desk
-from itinerary.simulate.rng import dice_for
-from itinerary.simulate.violations import Rule, Violation
-from itinerary.simulate.world import run_seed
+from tests.simulation.__main__ import read_seeds
+from tests.simulation.checker.violations import Rule, Violation
 from tests.simulation.mutants import MUTANTS
+from tests.simulation.world.call_faults import CallLane
+from tests.simulation.world.node_factory import real_life
+from tests.simulation.world.options import Options, ScheduledFault, TroubleKind, derive
+from tests.simulation.world.records import draw_desk
+from tests.simulation.world.rng import dice_for
+from tests.simulation.world.world import run_seed
 
 __all__ = ["CAUGHT_BY", "SEARCHED", "Caught", "main", "regaining", "search", "thawing"]
 

@@ -15,12 +15,12 @@ from itinerary.model.rows import JobRow, Key, OccurrenceRow
 from itinerary.model.states import OccurrenceState
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import Moment, shown_instant
-from itinerary.simulate.node_factory import real_life
-from itinerary.simulate.options import Options, derive
-from itinerary.simulate.world import World
 from itinerary.stores.paging import read_timeline
 from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import ACTIVE, JOBS, OCCURRENCES
+from tests.simulation.world.node_factory import real_life
+from tests.simulation.world.options import Options, derive
+from tests.simulation.world.world import World
 
 HOUR = 3_600 * SECOND
 SHOWN_MAX = 60

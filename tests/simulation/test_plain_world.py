@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.options import TroubleKind, derive
-from itinerary.simulate.violations import Rule
-from itinerary.simulate.world import SeedOutcome, run_seed
+from tests.simulation.checker.violations import Rule
 from tests.simulation.plain_node import PlainNode, plain_life
+from tests.simulation.world.options import TroubleKind, derive
+from tests.simulation.world.world import SeedOutcome, run_seed
 
 ROOT = Path(__file__).parents[2]
 HOURS = 3_600 * SECOND
 _ELSEWHERE = """
 import hashlib
-from itinerary.simulate.options import derive
-from itinerary.simulate.world import run_seed
+from tests.simulation.world.options import derive
+from tests.simulation.world.world import run_seed
 from tests.simulation.plain_node import plain_life
 for seed in (2, 5):
     history = run_seed(derive(seed, nodes=1, runs_for=6 * 3_600_000_000, is_changing=False), plain_life).history

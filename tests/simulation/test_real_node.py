@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.__main__ import read_seeds
-from itinerary.simulate.node_factory import real_life
-from itinerary.simulate.options import derive
-from itinerary.simulate.world import run_seed
+from tests.simulation.__main__ import read_seeds
 from tests.simulation.proof import thawing
+from tests.simulation.world.node_factory import real_life
+from tests.simulation.world.options import derive
+from tests.simulation.world.world import run_seed
 
 DAY = 86_400 * SECOND
 SEEDS, BLOCK = 100, 5

@@ -26,7 +26,7 @@ from itinerary.executors.http_definition import HTTP_KEYS, HttpCall, read_http
 from itinerary.executors.pods.definition import PodTask, read_pod
 from itinerary.executors.registry import Registry, is_importable
 from itinerary.executors.secrets import Value, read_value
-from itinerary.model.job import JsonObject
+from itinerary.model.task import JsonObject
 from itinerary.model.text import shown
 from itinerary.model.validators import check_keys
 

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from itinerary.errors import ConfigError
-from itinerary.model.job import JsonObject
+from itinerary.model.task import JsonObject
 from itinerary.model.text import shown
 
 __all__ = ["GROUP", "check_foreign", "installed", "is_installed", "load"]

@@ -11,7 +11,7 @@ import msgspec
 
 from itinerary.errors import ConfigError
 from itinerary.executors.secrets import Value, read_value
-from itinerary.model.job import JsonObject
+from itinerary.model.task import JsonObject
 from itinerary.model.text import shown
 from itinerary.model.validators import check_keys
 

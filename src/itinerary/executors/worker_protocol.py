@@ -15,7 +15,7 @@ import socket
 import struct
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -28,8 +28,6 @@ FRAME_MAX: Final = 4 * 1024 * 1024
 
 _LENGTH: Final = struct.Struct(">I")
 _CHUNK: Final = 65_536
-
-M = TypeVar("M")
 
 
 class CallRequest(msgspec.Struct, frozen=True):

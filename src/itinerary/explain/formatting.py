@@ -58,10 +58,6 @@ class LocalTime:
         shown = self.dated(instant)
         return shown if self._reading(instant) // DAY != self._day else shown.split(" ", 1)[1]
 
-    def offset_at(self, instant: int) -> str:
-        """Return the offset of the clock from UTC: +02:00."""
-        return self._offset(instant // SECOND)
-
     def _reading(self, instant: int) -> int:
         second = instant // SECOND
         return second + self._ahead(second)

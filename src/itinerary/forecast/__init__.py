@@ -9,7 +9,7 @@
     dst_changes       the effect of clock changes
     report            the result
 
-`itinerary simulate` shows a forecast. The package `itinerary.simulate` is different: there the tests run several nodes
+`itinerary simulate` shows a forecast. The simulation of the project's own tests is different: it runs several nodes
 that crash, freeze and lose answers, to verify the scheduler. Here one node is up or down, and nothing fails unless the
 user says so, to verify the jobs.
 

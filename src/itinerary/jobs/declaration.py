@@ -32,8 +32,8 @@ from itinerary.model.codec import to_json
 from itinerary.model.config import EffectiveConfig, check_timeouts, resolve
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
-from itinerary.model.job import Task
 from itinerary.model.overrides import NOTHING, OverrideLevel, Overrides, left_unset, read_overrides
+from itinerary.model.task import Task
 from itinerary.model.text import shown
 from itinerary.schedules import Binding, Schedule, ZoneData, packaged_zone_data
 

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from itinerary.errors import ItineraryError
 from itinerary.model.definition import Definition
-from itinerary.model.job import JsonObject
 from itinerary.model.overrides import DEFAULTS, LEAVES, Overrides, leaves_set
+from itinerary.model.task import JsonObject
 from itinerary.schedules import from_stored
 
 __all__ = ["DefaultDifference", "default_differences", "differ_in_defaults_only", "differences"]

@@ -10,7 +10,7 @@ in every release. The ids and the stored JSON depend on that, and an import cont
     policies, validators        parts of both
     retries        whether and when a failed attempt is retried
     settings       the settings of a node
-    job, occurrence, report     the stored records, and the report for people
+    task, occurrence, report    the stored records, and the report for people
     codec, text    JSON, and text from outside
 """
 
@@ -42,8 +42,7 @@ from itinerary.model.ids import (
     task_run_id,
     trigger_id,
 )
-from itinerary.model.job import Job, JsonObject, Task, new_job
-from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun, Transition, Window
+from itinerary.model.occurrence import Attempt, Kind, Occurrence, TaskRun, Window
 from itinerary.model.overrides import DEFAULTS, LEAVES, NOTHING, OverrideLevel, Overrides, read_overrides
 from itinerary.model.policies import Failure, Mode, OnOrphan, OnShutdown, Overlap, Recovery, RecoveryPolicy, Retry
 from itinerary.model.report import AttemptReport, OccurrenceReport, TaskReport, build_report
@@ -60,6 +59,7 @@ from itinerary.model.states import (
     mermaid,
     shown_state,
 )
+from itinerary.model.task import JsonObject, Task
 from itinerary.model.text import check_name, clean_text
 
 __all__ = [
@@ -80,7 +80,6 @@ __all__ = [
     "Failure",
     "FrozenConfig",
     "IncarnationId",
-    "Job",
     "JobId",
     "JsonObject",
     "Kind",
@@ -104,7 +103,6 @@ __all__ = [
     "TaskRun",
     "TaskRunId",
     "TaskState",
-    "Transition",
     "Window",
     "advance",
     "attempt_id",
@@ -119,7 +117,6 @@ __all__ = [
     "job_id",
     "may_retry",
     "mermaid",
-    "new_job",
     "occurrence_id",
     "read_overrides",
     "read_settings",

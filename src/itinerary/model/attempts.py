@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from itinerary.model.ids import AttemptId, JobId, OccurrenceId, TaskRunId, attempt_id, job_id, task_id, task_run_id
-from itinerary.model.job import JsonObject
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.rows import Key, Ref
 from itinerary.model.states import OccurrenceState
+from itinerary.model.task import JsonObject
 
 __all__ = [
     "Assignment",

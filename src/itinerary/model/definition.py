@@ -20,8 +20,8 @@ import msgspec
 
 from itinerary.errors import ConfigError
 from itinerary.model.config import EffectiveConfig, resolve
-from itinerary.model.job import JsonObject, Task
 from itinerary.model.overrides import NOTHING, Overrides
+from itinerary.model.task import JsonObject, Task
 from itinerary.model.text import shown
 from itinerary.model.validators import Check, duration, one_of, settle
 

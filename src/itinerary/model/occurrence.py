@@ -1,7 +1,6 @@
-"""The stored records of one instant of a job (D2, D3): occurrence, task runs, attempts, and the audit trail.
+"""The stored records of one instant of a job (D2): occurrence, task runs and attempts.
 
     Occurrence 1 ── n TaskRun 1 ── n Attempt
-         └─ n Transition, one for each change of state
 
 The occurrence's row is the lock: the node that creates it wins the race. `owner` and `fence` determine whose writes are
 accepted. Rows are created often and read by programs, so they hold plain numbers: instants in microseconds since the
@@ -24,7 +23,7 @@ from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.states import OccurrenceState, TaskState
 from itinerary.model.text import clean_text
 
-__all__ = ["Attempt", "Kind", "Occurrence", "TaskRun", "Transition", "Window"]
+__all__ = ["Attempt", "Kind", "Occurrence", "TaskRun", "Window"]
 
 
 class Kind(StrEnum):
@@ -127,22 +126,6 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         if self.status is TaskState.SKIPPED:
             raise RecordError("an attempt is never skipped; only a task run is")
         _clean(self, "error")
-
-
-class Transition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A line of an occurrence's audit trail."""
-
-    occurrence: OccurrenceId
-    before: OccurrenceState | None
-    """The state before. None when the row was created."""
-    after: OccurrenceState
-    at: int
-    node: IncarnationId | None = None
-    """The node that made the change. None if a person or a store made it."""
-    why: str | None = None
-
-    def __post_init__(self) -> None:
-        _clean(self, "why")
 
 
 def _clean(row: msgspec.Struct, field: str) -> None:

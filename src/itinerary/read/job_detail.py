@@ -10,10 +10,10 @@ import msgspec
 from itinerary.core.timeline.history import HistorySegment
 from itinerary.errors import ItineraryError
 from itinerary.model.definition import Definition
-from itinerary.model.job import Task
 from itinerary.model.overrides import OverrideLevel
 from itinerary.model.rows import EntryKind, JobRow
 from itinerary.model.states import OccurrenceState
+from itinerary.model.task import Task
 from itinerary.read.jobs import ACTIVE_COUNTED_MAX, JobReader, JobView
 from itinerary.read.runs import RunView, SettingSeen, active_runs, history_page, settings_seen, why_waiting
 from itinerary.read.snapshot import StoreSnapshot, at, moment

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -48,7 +48,6 @@ __all__ = [
     "check_verification",
     "fields_of",
     "first_queued",
-    "kind_of",
     "picked_up",
     "produced",
     "read_fields",
@@ -135,9 +134,6 @@ class VerificationCompleted(Fields, frozen=True):
     result: Any = None
 
 
-Produced: TypeAlias = RecordCreated | CallbackScheduled | VerificationScheduled | RecordCompleted
-F = TypeVar("F", bound=Fields)
-
 _PRODUCED: Final[Mapping[str, type[Fields]]] = {
     kind.__name__: kind for kind in (RecordCreated, CallbackScheduled, VerificationScheduled, RecordCompleted)
 }
@@ -147,11 +143,6 @@ _OWN: Final[Mapping[str, type[Fields]]] = {
 }
 _DECODERS: Final = {name: msgspec.json.Decoder(kind, strict=True) for name, kind in {**_PRODUCED, **_OWN}.items()}
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
-
-
-def kind_of(name: str) -> type[Fields] | None:
-    """Return the fields of a kind; None if the kind is unknown."""
-    return _PRODUCED.get(name) or _OWN.get(name)
 
 
 # -- events from producers ---------------------------------------------------------------------------------------------

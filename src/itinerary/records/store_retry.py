@@ -64,11 +64,6 @@ class RecordStoreRetry:
         self._answers = asyncio.Event()
         self._answers.set()
 
-    @property
-    def is_on(self) -> bool:
-        """True if the store does not answer at the moment."""
-        return self._since is not None
-
     async def ask(self, call: Callable[[], Awaitable[T]], what: str) -> T:
         """Call the store until it answers, and return the answer. Errors that a retry cannot fix are raised.
 

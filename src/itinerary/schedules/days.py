@@ -27,9 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "ANY_DATE",
-    "ANY_MONTH",
-    "ANY_WEEKDAY",
     "LAST_DAY",
     "LAST_WEEKDAY",
     "YEAR_FIRST",
@@ -49,9 +46,6 @@ YEAR_LAST: Final = 2199
 
 LAST_DAY: Final = 1 << 62
 LAST_WEEKDAY: Final = 1 << 63
-ANY_DATE: Final = (1 << 31) - 1
-ANY_WEEKDAY: Final = (1 << 7) - 1
-ANY_MONTH: Final = 0b1_1111_1111_1110
 _KINDS: Final = 14
 _DAYS: Final = 366
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()

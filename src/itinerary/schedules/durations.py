@@ -15,9 +15,8 @@ from typing import Final, TypeAlias
 
 from itinerary.errors import DurationError
 
-__all__ = ["MICROSECOND", "SECOND", "DurationLike", "Period", "format_duration", "parse_duration", "parse_period"]
+__all__ = ["SECOND", "DurationLike", "Period", "format_duration", "parse_duration", "parse_period"]
 
-MICROSECOND: Final = 1
 SECOND: Final = 1_000_000
 
 DurationLike: TypeAlias = str | int | float | timedelta

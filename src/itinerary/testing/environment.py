@@ -35,7 +35,7 @@ from itinerary.stores.store import EngineStore
 from itinerary.stores.tables import ACTIVE, MAIL, OCCURRENCES, OVERLAP_QUEUE, WAITING, Table, Values
 from itinerary.testing.executors import FakingExecutor
 from itinerary.testing.fakes import Fakes
-from itinerary.testing.loop import VirtualTimeLoop
+from itinerary.testing.test_node_loop import TestNodeLoop
 
 __all__ = ["TestNodeEnvironment"]
 
@@ -176,7 +176,7 @@ class TestNodeEngine(MemoryEngine):
 class TestNodeEnvironment(NodeEnvironment):
     """The environment of one test, for its nodes one after the other."""
 
-    def __init__(self, loop: VirtualTimeLoop, begins_at: int, drive: Callable[[Future[Any]], None]) -> None:
+    def __init__(self, loop: TestNodeLoop, begins_at: int, drive: Callable[[Future[Any]], None]) -> None:
         """Create the environment. `drive` runs the loop until a future is done."""
         super().__init__()
         self._loop, self._begins_at, self._drive = loop, begins_at, drive

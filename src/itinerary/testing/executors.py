@@ -25,7 +25,7 @@ from itinerary.executors.task_function import Function
 from itinerary.executors.transactions import TransactionFactory, Transactions
 from itinerary.model.attempts import Assignment, AttemptKey, Ended, Outcome, Report, Stopped
 from itinerary.testing.fakes import Fake, Fakes
-from itinerary.testing.loop import VirtualTimeLoop, mark
+from itinerary.testing.test_node_loop import TestNodeLoop, mark
 
 __all__ = ["FakingExecutor"]
 
@@ -33,7 +33,7 @@ __all__ = ["FakingExecutor"]
 class PlainExecutor(BaseExecutor[InFlight]):
     """An executor that runs plain functions in threads, one at a time, while the clock stands still."""
 
-    def __init__(self, registry: Registry, loop: VirtualTimeLoop, transaction: TransactionFactory) -> None:
+    def __init__(self, registry: Registry, loop: TestNodeLoop, transaction: TransactionFactory) -> None:
         super().__init__()
         self._registry, self._loop, self._factory = registry, loop, transaction
 
@@ -84,9 +84,7 @@ class PlainExecutor(BaseExecutor[InFlight]):
 class FakingExecutor:
     """The executor of a test node."""
 
-    def __init__(
-        self, registry: Registry, fakes: Fakes, loop: VirtualTimeLoop, transaction: TransactionFactory
-    ) -> None:
+    def __init__(self, registry: Registry, fakes: Fakes, loop: TestNodeLoop, transaction: TransactionFactory) -> None:
         self._registry, self._fakes, self._loop = registry, fakes, loop
         self._played = Registry()
         self.coroutines = CoroutineExecutor(registry, loop=loop, transaction=transaction)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from itinerary.simulate.processes import PROCESS, Process
+from itinerary.testing.processes import PROCESS, Process
 
 __all__ = ["LogLine", "LogLines"]
 

@@ -32,11 +32,11 @@ from itinerary.schedules import packaged_zone_data
 from itinerary.schedules.durations import SECOND, DurationLike, format_duration, parse_duration
 from itinerary.schedules.instants import Moment, MomentLike
 from itinerary.schedules.suggestions import did_you_mean
-from itinerary.simulate.processes import Process, in_process
 from itinerary.testing.fakes import Fake, Raises
 from itinerary.testing.history import OccurrenceHistory, PastOccurrence
 from itinerary.testing.logs import LogLine, LogLines
-from itinerary.testing.loop import of_the_test
+from itinerary.testing.processes import Process, in_process
+from itinerary.testing.test_node_loop import of_the_test
 from itinerary.testing.time_control import ClockControl, looks_ahead
 
 __all__ = ["TestNode", "UpcomingInstant"]

@@ -29,7 +29,7 @@ from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import LATEST
 from itinerary.signal_safe_wait import join_thread
 from itinerary.testing.environment import TestNodeEnvironment
-from itinerary.testing.loop import VirtualTimeLoop
+from itinerary.testing.test_node_loop import TestNodeLoop
 
 __all__ = ["ClockControl", "looks_ahead"]
 
@@ -57,7 +57,7 @@ class ClockControl:
 
     def __init__(self, app: Itinerary, begins_at: int, patience: float) -> None:
         self._app = app
-        self.loop = VirtualTimeLoop(patience)
+        self.loop = TestNodeLoop(patience)
         self.environment = TestNodeEnvironment(self.loop, begins_at, self._asked)
         self.engine: NodeThread | None = None
         """The running node thread."""

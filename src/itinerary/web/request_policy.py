@@ -34,7 +34,7 @@ from itinerary.executors.registry import Registry
 from itinerary.executors.secrets import Secret
 from itinerary.jobs.declaration import DeclarationContext
 from itinerary.model.definition import Definition, Requirement
-from itinerary.model.job import Task
+from itinerary.model.task import Task
 from itinerary.web.problems import RequestRefused
 
 __all__ = ["check_definition"]

@@ -130,15 +130,15 @@ async def test_the_timeline_is_read_from_any_revision_and_no_revision_in_half(de
 
 
 @told
-async def test_calendars_and_zones_concern_all_jobs(desk: Desk) -> None:
+async def test_zones_and_prunings_belong_to_no_job(desk: Desk) -> None:
     entered = await desk.store.amend(
         [
-            entry(EntryKind.CALENDAR, "", subject="holidays", body='["2026-12-25"]'),
+            entry(EntryKind.PRUNE, "", subject="keep_for 30d"),
             entry(EntryKind.ZONE, "", subject="Europe/Berlin", body="{}"),
         ]
     )
     assert [one.job for one in entered if isinstance(one, EntryAccepted)] == [0, 0]
-    assert [row.subject for row in await desk.store.read(EntriesQuery(0))] == ["holidays", "Europe/Berlin"]
+    assert [row.subject for row in await desk.store.read(EntriesQuery(0))] == ["keep_for 30d", "Europe/Berlin"]
 
 
 @pytest.mark.spec("N1", "protocol rule 5: zone data")

@@ -13,9 +13,10 @@ from tests.servers import PostgresServer
 
 QUICK: Final = Plan(
     nodes=3,
-    jobs=200,
+    jobs=600,
+    slowness=3,
     meets_for=3,
-    calm_for=8,
+    calm_for=20,
     blows_for=20,
     every=5,
     kinds=("kill", "freeze", "cut"),
@@ -37,6 +38,7 @@ QUICK: Final = Plan(
 FULL: Final = QUICK._replace(
     nodes=5,
     jobs=2_000,
+    slowness=1,
     meets_for=15,
     calm_for=60,
     blows_for=600,
@@ -50,7 +52,7 @@ FULL: Final = QUICK._replace(
 """Ten minutes, with the settings as they are by default."""
 
 NETWORK: Final = ("drop", "commit", "silence", "half_open", "backends", "stall", "terminate", "delay")
-QUICK_NETWORK: Final = QUICK._replace(blows_for=40, every=5, kinds=NETWORK, restarts=0)
+QUICK_NETWORK: Final = QUICK._replace(jobs=300, blows_for=40, every=5, kinds=NETWORK, restarts=0)
 FULL_NETWORK: Final = FULL._replace(
     nodes=3, jobs=600, every=12, kinds=(*NETWORK, "kill"), frozen_for=45, cut_for=30, restarts=1
 )

@@ -21,11 +21,11 @@ from itinerary.model import RecoveryPolicy
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.ids import job_id, task_id
-from itinerary.model.job import Task
 from itinerary.model.overrides import Overrides
 from itinerary.model.policies import Recovery
 from itinerary.model.rows import EntryKind, OccurrenceRow
 from itinerary.model.states import OccurrenceState
+from itinerary.model.task import Task
 from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.schedules import Schedule, cron, every
 from itinerary.schedules.durations import SECOND

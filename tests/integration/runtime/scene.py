@@ -17,12 +17,12 @@ from itinerary.executors.router import ExecutorOptions, standard_router
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.ids import job_id, task_id
-from itinerary.model.job import Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.policies import Overlap
 from itinerary.model.queries import ActiveQuery, Detail, DetailsQuery, HistoryQuery, JobsByNameQuery, StoreStatusQuery
 from itinerary.model.rows import EntryKind, OccurrenceRow
 from itinerary.model.settings import Settings
+from itinerary.model.task import Task
 from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.ports import Store
 from itinerary.runtime.node import Node, NodeResult

@@ -112,7 +112,7 @@ class _Lane:
         ]
         request = f"lane {self.number} {entries[0].request}"
         entries.append(
-            TimelineEntryRequest(job="", kind=EntryKind.CALENDAR, request=request, by="test", subject="x", body="[]")
+            TimelineEntryRequest(job="", kind=EntryKind.PRUNE, request=request, by="test", subject="x", body="[]")
         )
         traces = [f"entry {entry.job} {entry.request}" for entry in entries]
         answers = await self.line.ask(traces, lambda: self.store.amend(entries), _revision)

@@ -24,11 +24,11 @@ from itinerary.model.attempts import Report
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
-from itinerary.model.job import Task
 from itinerary.model.overrides import OverrideLevel, read_overrides
 from itinerary.model.queries import ActiveQuery, Detail, DetailsQuery, HistoryQuery, JobsQuery, WaitingQuery
 from itinerary.model.rows import EntryKind, JobNumber, OccurrenceRow, Ref
 from itinerary.model.settings import Settings
+from itinerary.model.task import Task
 from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest, UnstartedReconciler
 from itinerary.model.writes import AdjustRequest, CancelRequest, TakeoverWrite
 from itinerary.schedules import Schedule, every

@@ -288,15 +288,6 @@ def test_the_catalogue_lists_who_has_a_version_now_or_later() -> None:
         book.timeline.definition(steady, 3)
 
 
-def test_calendars_are_kept_as_they_were_at_each_instant() -> None:
-    book = Book()
-    book.enter(EntryKind.CALENDAR, 0, NOON, subject="holidays", body="[1]")
-    book.enter(EntryKind.CALENDAR, 0, NOON + HOUR, subject="holidays", body="[2]")
-    timeline = book.timeline
-    assert timeline.calendars_at(NOON - 1) == {}
-    assert [timeline.calendars_at(NOON + n * HOUR)["holidays"].body for n in (0, 1, 2)] == ["[1]", "[2]", "[2]"]
-
-
 def test_entries_are_only_ever_appended_and_their_jobs_are_known() -> None:
     book = Book()
     book.job("backup", MINUTELY)

@@ -51,6 +51,7 @@ def test_a_decorated_function_is_a_job_of_one_task_and_stays_what_it_is(app: Iti
 
 
 @pytest.mark.spec("U1", "plain calls")
+@pytest.mark.spec("D2", "tasks")
 @pytest.mark.spec("D9", "definitions are JSON, code is named")
 def test_a_handle_takes_tasks_of_every_kind_in_their_order(app: Itinerary) -> None:
     etl = app.job("etl", every("15m"), mode="parallel")
@@ -79,7 +80,7 @@ def test_hooks_and_requirements_are_named_in_the_definition(app: Itinerary) -> N
     etl.requires(job="import", on_unmet="wait", every="30s", deadline="1h").requires(python=plain, on_unmet="skip")
     definition = stored(app, "etl")
     assert definition["on_start"] == [f"{__name__}:greet"]
-    assert definition["on_complete"] == [f"{__name__}:tell"]
+    assert definition["on_complete"] == [f"{__name__}:notify"]
     assert [requirement.get("job") or requirement.get("python") for requirement in definition["requires"]] == [
         "import",
         f"{__name__}:plain",

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from itinerary.errors import IdentityError, RecordError
+from itinerary.errors import RecordError
 from itinerary.model import (
     NOTHING,
     Attempt,
     AttemptId,
     IncarnationId,
-    Job,
     JobId,
     Kind,
     Occurrence,
@@ -23,20 +22,20 @@ from itinerary.model import (
     OverrideLevel,
     Overrides,
     Retry,
+    Task,
     TaskId,
     TaskRun,
     TaskRunId,
     TaskState,
-    Transition,
     Window,
     freeze,
     from_json,
     job_id,
-    new_job,
     read_overrides,
     task_id,
     to_json,
 )
+from itinerary.model.definition import Definition
 
 uuids = st.uuids()
 instants = st.integers(-2_000_000_000, 8_000_000_000).map(lambda seconds: seconds * 1_000_000)
@@ -56,20 +55,21 @@ definitions = st.dictionaries(
 task_names = st.text("abc", min_size=1, max_size=3)
 
 
-@st.composite
-def jobs(draw: st.DrawFn) -> Job:
-    job = new_job(draw(task_names), {"kind": "every", "seconds": draw(st.integers(1, 9))}, draw(overrides))
-    for name in draw(st.lists(task_names, unique=True, max_size=3)):
-        job = job.with_task(name, draw(definitions), draw(overrides))
-    return msgspec.structs.replace(
-        job,
-        version=draw(st.integers(1, 99)),
-        active=draw(st.booleans()),
-        paused=draw(st.booleans()),
-        last_run_at=draw(moments),
-    )
-
-
+tasks = st.builds(
+    Task,
+    id=uuids.map(TaskId),
+    name=task_names,
+    order=st.integers(0, 9),
+    definition=definitions,
+    overrides=overrides,
+)
+versions = st.builds(
+    Definition,
+    schedule=st.builds(lambda seconds: {"every": f"{seconds}s"}, st.integers(1, 9)),
+    overrides=overrides,
+    defaults=overrides,
+    tasks=st.lists(tasks, max_size=3).map(tuple),
+)
 occurrences = st.builds(
     Occurrence,
     id=uuids.map(OccurrenceId),
@@ -114,20 +114,10 @@ attempts = st.builds(
     ended_at=moments,
     error=hostile_text,
 )
-transitions = st.builds(
-    Transition,
-    occurrence=uuids.map(OccurrenceId),
-    before=st.none() | st.sampled_from(OccurrenceState),
-    after=st.sampled_from(OccurrenceState),
-    at=st.integers(-(2**62), 2**62),
-    node=st.none() | uuids.map(IncarnationId),
-    why=hostile_text,
-)
 
 
 @pytest.mark.spec("D2", "records")
-@pytest.mark.spec("D3", "audit rows")
-@given(jobs() | occurrences | task_runs | attempts | transitions)
+@given(versions | tasks | occurrences | task_runs | attempts)
 def test_every_record_survives_json(record: msgspec.Struct) -> None:
     encoded = to_json(record)
     assert from_json(type(record), encoded) == record
@@ -135,7 +125,7 @@ def test_every_record_survives_json(record: msgspec.Struct) -> None:
 
 
 @pytest.mark.spec("D2", "text from outside")
-@given(occurrences | task_runs | attempts | transitions)
+@given(occurrences | task_runs | attempts)
 def test_no_record_holds_text_that_a_store_would_refuse(record: msgspec.Struct) -> None:
     encoded = to_json(record)
     assert "\0" not in "".join(text for text in json.loads(encoded).values() if isinstance(text, str))
@@ -162,38 +152,34 @@ def test_an_attempt_is_never_skipped() -> None:
         Attempt(id=AttemptId(UUID(int=1)), task_run=TaskRunId(UUID(int=2)), number=1, status=TaskState.SKIPPED)
 
 
+def task(name: str, order: int, set_values: Overrides = NOTHING) -> Task:
+    identity = task_id(job_id("etl"), name)
+    return Task(id=identity, name=name, order=order, definition={"python": f"app:{name}"}, overrides=set_values)
+
+
 @pytest.mark.spec("D2", "only what is overridden")
 def test_a_job_stores_only_what_it_overrides_and_so_does_a_task() -> None:
-    job = new_job("etl", {"every": "15m"}, read_overrides({"task_timeout": 300}, OverrideLevel.JOB))
-    job = job.with_task("extract", {"python": "app:extract"})
-    job = job.with_task(
-        "load", {"python": "app:load"}, read_overrides({"retry": {"max_retries": 10}}, OverrideLevel.TASK)
+    version = Definition(
+        schedule={"every": "15m"},
+        overrides=read_overrides({"task_timeout": 300}, OverrideLevel.JOB),
+        tasks=(
+            task("extract", 0),
+            task("load", 1, read_overrides({"retry": {"max_retries": 10}}, OverrideLevel.TASK)),
+        ),
     )
-    stored = json.loads(to_json(job))
+    stored = json.loads(to_json(version))
     assert stored["overrides"] == {"task_timeout": "5m"}
     assert [task["overrides"] for task in stored["tasks"]] == [{}, {"retry": {"max_retries": 10}}]
     assert stored["schedule"] == {"every": "15m"}
-
-
-@pytest.mark.spec("D2", "tasks")
-def test_tasks_keep_their_order_and_are_named_once() -> None:
-    job = new_job("etl", {}).with_task("b", {}).with_task("a", {})
-    assert job.id == job_id("etl")
-    assert [(task.name, task.order, task.id) for task in job.tasks] == [
-        ("b", 0, task_id(job.id, "b")),
-        ("a", 1, task_id(job.id, "a")),
-    ]
-    assert job.task("a") is job.tasks[1]
-    assert job.task("c") is None
-    with pytest.raises(IdentityError, match="already has a task 'a'"):
-        job.with_task("a", {})
+    assert "defaults" not in stored
 
 
 @pytest.mark.spec("D2", "records")
 def test_a_record_cannot_be_changed() -> None:
-    for field in Job.__struct_fields__:
-        with pytest.raises(AttributeError):
-            setattr(new_job("etl", {}), field, None)
+    for record in (Definition(schedule={}), task("load", 0)):
+        for field in record.__struct_fields__:
+            with pytest.raises(AttributeError):
+                setattr(record, field, None)
 
 
 @pytest.mark.spec("D2", "kinds")
@@ -205,13 +191,13 @@ def test_recovery_of_an_instant_counts_as_scheduled() -> None:
 @pytest.mark.spec("D2", "records")
 @given(st.binary(max_size=50) | st.sampled_from([b"[" * 100_000, b'{"id":"x"}', b'{"id":null}', b"NaN"]))
 def test_bytes_that_are_no_record_are_refused(data: bytes) -> None:
-    for kind in (Job, Occurrence, TaskRun, Attempt, Transition):
+    for kind in (Definition, Task, Occurrence, TaskRun, Attempt):
         with pytest.raises(RecordError, match=f"not a stored {kind.__name__}"):
             from_json(kind, data)
 
 
 @pytest.mark.spec("D2", "records")
 def test_a_field_that_we_do_not_know_is_not_dropped_in_silence() -> None:
-    stored = json.loads(to_json(new_job("etl", {})))
+    stored = json.loads(to_json(Definition(schedule={})))
     with pytest.raises(RecordError, match="from_the_future"):
-        from_json(Job, json.dumps({**stored, "from_the_future": 1}))
+        from_json(Definition, json.dumps({**stored, "from_the_future": 1}))

@@ -24,11 +24,11 @@ from itinerary.records.batches import CycleCounts, RecordBatch
 from itinerary.records.event_types import read_fields
 from itinerary.records.worker import RecordWorker
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.loop import VirtualLoop
-from itinerary.simulate.rng import dice_for
 from itinerary.stores.engine import Engine, T, Work
 from itinerary.stores.store import EngineStore
+from itinerary.testing.virtual_loop import VirtualLoop
 from tests.engines import Wrapped
+from tests.simulation.world.rng import dice_for
 from tests.unit.records.office import Office
 from tests.unit.runtime.world import EPOCH, World, played
 

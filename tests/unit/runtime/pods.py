@@ -25,9 +25,9 @@ from itinerary.model.attempts import (
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition, Requirement
 from itinerary.model.ids import job_id, task_id
-from itinerary.model.job import Task
 from itinerary.model.overrides import Overrides
 from itinerary.model.states import OccurrenceState
+from itinerary.model.task import Task
 from itinerary.schedules import every
 from tests.unit.runtime.world import World
 

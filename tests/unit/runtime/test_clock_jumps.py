@@ -17,8 +17,8 @@ from itinerary.runtime.clock_jumps import WAS_SET, WENT_BACK, ClockJumps
 from itinerary.runtime.suspend_detection import SLEPT, STOPPED
 from itinerary.schedules import cron, every
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.processes import Process, in_process
 from itinerary.stores.engine import T, Work
+from itinerary.testing.processes import Process, in_process
 from tests.unit.runtime.world import EPOCH, World, played
 
 HOUR = 3_600

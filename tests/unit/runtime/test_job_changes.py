@@ -12,11 +12,11 @@ from itinerary.jobs.declaration import DeclarationContext
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.ids import job_id, task_id
-from itinerary.model.job import Task
 from itinerary.model.overrides import NOTHING
 from itinerary.model.policies import UpdatePolicy
 from itinerary.model.rows import EntryKind, OccurrenceRow
 from itinerary.model.states import OccurrenceState
+from itinerary.model.task import Task
 from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.operations.job_changes import StatusChanges
 from itinerary.operations.job_updates import DefinitionChange, Updates

@@ -295,12 +295,12 @@ def test_a_live_sweep_reads_no_more_than_it_takes_to_see_that_nothing_is_missing
 
         await swept_at(55.0)
         assert await swept_at(60.0) == [], "nothing was expected"
-        assert await swept_at(65.0) == ["Decided", "Pointers"], "a row is missing, unless a window answers for it"
+        assert await swept_at(65.0) == ["DecidedQuery", "PointersQuery"], "a row is missing, unless a window covers it"
         await swept_at(115.0)
         instant = EPOCH + 120 * SECOND
         other, revision = await node(world, "other"), scene.builder.timeline.revision
         await world.store.claim(other, revision, [ClaimRequest(Key(instant, JobNumber(1), Kind.SCHEDULED), 1, instant)])
-        assert await swept_at(125.0) == ["Decided"], "what was expected has its row"
+        assert await swept_at(125.0) == ["DecidedQuery"], "what was expected has its row"
         assert await seconds(world, "tick") == [0, 60, 120]
         assert (await world.store.read(StoreStatusQuery())).watermark == EPOCH + 123 * SECOND
 

@@ -21,22 +21,22 @@ from itinerary.executors.registry import Registry
 from itinerary.model.codec import to_json
 from itinerary.model.definition import Definition
 from itinerary.model.ids import job_id, task_id
-from itinerary.model.job import Task
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.queries import ActiveQuery, DetailsQuery, HistoryQuery, JobsByNameQuery
 from itinerary.model.rows import EntryKind, JobNumber, OccurrenceRow
 from itinerary.model.settings import ReloadResult, Settings
+from itinerary.model.task import Task
 from itinerary.model.timeline import EntryAccepted, TimelineEntryRequest
 from itinerary.ports import Executor
 from itinerary.runtime.node import Node, NodeResult
 from itinerary.schedules import ZoneData, every
 from itinerary.schedules.durations import SECOND
-from itinerary.simulate.loop import VirtualLoop
-from itinerary.simulate.rng import dice_for
 from itinerary.stores.engine import T, Work
 from itinerary.stores.memory import MemoryEngine
 from itinerary.stores.store import EngineStore
+from itinerary.testing.virtual_loop import VirtualLoop
 from tests.engines import Wrapped
+from tests.simulation.world.rng import dice_for
 
 __all__ = ["EPOCH", "Line", "Log", "Queueing", "RoughEngine", "World", "here", "played"]
 

@@ -21,7 +21,7 @@ def test_each_kind_of_change_is_shown_with_who_made_it(kind: EntryKind) -> None:
         at=AT,
         by="anna",
         kind=kind,
-        job=None if kind in (EntryKind.CALENDAR, EntryKind.PRUNE) else "backup",
+        job=None if kind is EntryKind.PRUNE else "backup",
         more=0,
         version=1,
         subject="1767225600000000" if kind is EntryKind.SKIP else "keep_for 30d",

@@ -27,8 +27,8 @@ from itinerary.core.loop.occurrence import Closing, OccurrenceRun, SideCall, Sid
 from itinerary.core.timeline.job_plan import HOOK_TIMEOUT, check_timeout
 from itinerary.model.attempts import AttemptKey, Failed, Outcome, Succeeded
 from itinerary.model.definition import Requirement, Unmet
-from itinerary.model.job import JsonObject
 from itinerary.model.states import OccurrenceState
+from itinerary.model.task import JsonObject
 from itinerary.schedules.durations import format_duration, parse_duration
 
 __all__ = [

@@ -22,12 +22,12 @@ from itinerary.core.timeline.history import JobPaused
 from itinerary.core.timeline.job_plan import HOOK_TIMEOUT, JobPlan, StartConfig, check_timeout
 from itinerary.model.attempts import Assignment, AttemptInfo, AttemptKey, ZoneSpan
 from itinerary.model.audit_trail import marked
-from itinerary.model.job import JsonObject
 from itinerary.model.occurrence import Kind, Window
 from itinerary.model.overrides import OverrideLevel
 from itinerary.model.policies import Overlap
 from itinerary.model.rows import AttemptRow, Key, NodeNumber, OccurrenceRow, Ref
 from itinerary.model.states import OccurrenceState
+from itinerary.model.task import JsonObject
 from itinerary.model.writes import StartRequest, TakeoverWrite
 from itinerary.schedules.durations import SECOND
 

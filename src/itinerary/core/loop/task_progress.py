@@ -20,11 +20,11 @@ from msgspec.structs import replace
 from itinerary.model.attempts import AttemptKey, Failed, Outcome, Stopped, Succeeded
 from itinerary.model.config import EffectiveConfig
 from itinerary.model.ids import attempt_id, job_id, task_run_id
-from itinerary.model.job import Task
 from itinerary.model.reasons import BEFORE_THE_CALL
 from itinerary.model.retries import LOST_MAX, costs_no_retry, is_lost, may_retry, retry_wait
 from itinerary.model.rows import AttemptRow, Key, Ref, TaskRow
 from itinerary.model.states import TASK_FINAL, OccurrenceState, TaskState
+from itinerary.model.task import Task
 
 __all__ = ["BEGUN", "IN_FLIGHT", "NEVER", "OVERTIME", "StopReason", "TaskPhase", "TaskProgress"]
 

@@ -221,7 +221,7 @@ class _Walk:
                 self._stopped = self._stopped or JobStopped(*who_and_why)
             case EntryKind.START:
                 self._stopped = None
-            case EntryKind.SKIP | EntryKind.CALENDAR | EntryKind.ZONE | EntryKind.SOURCE | EntryKind.PRUNE:
+            case EntryKind.SKIP | EntryKind.ZONE | EntryKind.SOURCE | EntryKind.PRUNE:
                 raise AssertionError(f"a {entry.kind} does not change how a job stands")
             case _:
                 assert_never(entry.kind)

@@ -22,10 +22,10 @@ from itinerary.model.codec import from_json, to_json
 from itinerary.model.config import EffectiveConfig, FrozenConfig, freeze
 from itinerary.model.definition import Definition
 from itinerary.model.ids import jitter_for, job_id, occurrence_id
-from itinerary.model.job import Task
 from itinerary.model.occurrence import Window
 from itinerary.model.overrides import NOTHING, Overrides
 from itinerary.model.rows import JobNumber, OccurrenceRow
+from itinerary.model.task import Task
 from itinerary.model.writes import Limit
 from itinerary.schedules import Schedule, from_stored
 from itinerary.schedules.durations import parse_duration

@@ -341,13 +341,7 @@ class Timeline:
                 listed.append(ListedJob(job, lasting[-1].version, lasting[-1].body, status))
         return Catalogue(tuple(listed), tuple(rejected))
 
-    # -- entries for all jobs ----------------------------------------------------------------------------------------
-
-    def calendars_at(self, instant: int) -> dict[str, EntryRow]:
-        """Return the entry of each named calendar that is in force at an instant."""
-        acting = [e for e in self._for_all if e.kind is EntryKind.CALENDAR and e.effective_from <= instant]
-        acting.sort(key=lambda entry: (entry.effective_from, entry.revision, entry.line))
-        return {entry.subject: entry for entry in acting}
+    # -- time zones --------------------------------------------------------------------------------------------------
 
     def zones_needed(self, start: int) -> frozenset[str]:
         """Return every time zone that a job needs from `start` on. `expected` reuses the jobs compiled for this."""

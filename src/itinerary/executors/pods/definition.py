@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from itinerary.errors import ConfigError, DurationError
-from itinerary.model.job import JsonObject
+from itinerary.model.task import JsonObject
 from itinerary.model.text import shown
 from itinerary.model.validators import check_keys
 from itinerary.schedules.durations import parse_duration

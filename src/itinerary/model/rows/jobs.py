@@ -50,8 +50,6 @@ class EntryKind(StrEnum):
     """The job is removed. A later version restores it."""
     SKIP = "skip"
     """A single named instant is skipped."""
-    CALENDAR = "calendar"
-    """A new content of a named calendar of dates and blackouts takes effect."""
     ZONE = "zone"
     """New transitions of a time zone take effect (protocol rule 5)."""
     SOURCE = "source"
@@ -76,9 +74,9 @@ class EntryRow(Row, frozen=True):
     version: int
     """The job's newest version after this entry."""
     subject: str = ""
-    """The calendar or zone, or the skipped instant. For a version: a `VersionSubject`."""
+    """The zone, or the skipped instant. For a version: a `VersionSubject`."""
     body: str | None = None
-    """The definition, the calendar, or the zone's transitions, as JSON."""
+    """The definition, or the zone's transitions, as JSON."""
     reason: str | None = None
 
 

@@ -27,7 +27,7 @@ Ref = NewType("Ref", int)
 JobNumber = NewType("JobNumber", int)
 """The number of a job, kept through removal and new registration. 0 means all jobs."""
 FOR_ALL: Final = JobNumber(0)
-"""The job of entries that concern all jobs: calendars and zone data."""
+"""The job of entries that belong to no job: zone data, and the removal of old history."""
 NodeNumber = NewType("NodeNumber", int)
 """The number of one start of one node (protocol rule 1). Never assigned twice, not even to the same machine."""
 
