@@ -52,7 +52,10 @@ SIZES: Final = (512, 256, 64, 16, 4, 1)
 """Rows in one statement. Few sizes, so that few statements must be cached."""
 
 TAKE_NUMBERS: Final = f"UPDATE {PREFIX}numbers SET last = last + ? WHERE title = ? RETURNING last"
-BUMP: Final = f"INSERT INTO {PREFIX}notifications (topic, count) VALUES (?, 1) ON CONFLICT (topic) DO UPDATE SET count = count + 1"
+BUMP: Final = (
+    f"INSERT INTO {PREFIX}notifications (topic, count) VALUES (?, 1)"
+    " ON CONFLICT (topic) DO UPDATE SET count = count + 1"
+)
 
 
 def split(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[int, list[Any]]]:
