@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Self
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary.cli.main import app as command_line
 

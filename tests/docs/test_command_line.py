@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from itinerary.cli.charts import LETTERS
 from itinerary.cli.main import app
@@ -31,7 +30,7 @@ def commands(command: Any, *above: str) -> Iterator[tuple[tuple[str, ...], Any]]
         yield from commands(below, *above, name)
 
 
-COMMANDS = dict(commands(get_command(app)))
+COMMANDS = dict(commands(app))
 
 
 def sections() -> list[str]:
@@ -62,12 +61,12 @@ def test_every_command_is_in_the_reference_with_every_option(words: tuple[str, .
 
 @pytest.mark.spec("U3", "documented")
 def test_every_option_without_a_command_is_in_the_reference() -> None:
-    assert not [option for option in options_of(get_command(app)) if f"{option}`" not in page().text]
+    assert not [option for option in options_of(app) if f"{option}`" not in page().text]
 
 
 @pytest.mark.spec("U3", "documented")
 def test_every_option_that_the_reference_names_is_one() -> None:
-    known = {option for command in (*COMMANDS.values(), get_command(app)) for option in options_of(command)}
+    known = {option for command in (*COMMANDS.values(), app) for option in options_of(command)}
     rows = [row for table in page().tables if table[0][0] == "Option" for row in table[1:]]
     assert len(rows) > 20
     named = {option for row in rows for option in re.findall(r"--?[a-z][a-z-]*", code(row[0]))}

@@ -50,8 +50,6 @@ FIRST_WITHOUT_HOLES = {
     "aiohttp": (3, 14, 3),
     "h11": (0, 16),
     "jinja2": (3, 1, 6),
-    "litestar": (2, 20),
-    "multipart": (1, 3, 1),
     "psycopg[binary]": (3, 3, 5),
 }
 """The first version of each package in which every publicly known vulnerability is fixed."""

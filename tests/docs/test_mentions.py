@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from itinerary import Itinerary
 from itinerary.cli.main import app
@@ -27,7 +26,7 @@ from itinerary.model.definition import Requirement
 from tests.docs.pages import ROOT, Page, pages_with_examples
 
 PAGES = [*pages_with_examples(), Page(ROOT / "CONTRIBUTING.md"), Page(ROOT / "CHANGELOG.md")]
-ITINERARY: Any = get_command(app)
+ITINERARY: Any = app
 MODULES = ("bench/__main__.py", "tests/simulation/__main__.py", "tools/spec.py")
 """Programs of ours that are no command."""
 NO_SETTINGS = {"ITINERARY_CONFIG", "ITINERARY_POSTGRES_PORT", "ITINERARY_TEST_POSTGRES"}

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-import typer
+import click
 
 from itinerary.cli.run_command import run_command
 from itinerary.config.configuration import read_configuration
@@ -27,7 +27,7 @@ _OFFERED_MAX: Final = 100
 _PAGE: Final = 5_000
 
 
-def complete_job(context: typer.Context, incomplete: str) -> list[str]:
+def complete_job(context: click.Context, incomplete: str) -> list[str]:
     """Return the jobs whose names begin with the text, as far as they can be read quickly."""
     try:
         url = read_configuration({"store": context.params.get("store")}, os.environ, Path.cwd()).store

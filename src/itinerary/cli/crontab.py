@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+import click
 
+from itinerary.cli.commands import Argument, Commands, Option
 from itinerary.cli.options import errors_told
 from itinerary.errors import ConfigError, ItineraryError
 from itinerary.jobs.job_file.crontab import Note, translate
@@ -24,24 +25,24 @@ _SYSTEM: Final = ("/etc/crontab", "/etc/cron.d/")
 _STDIN: Final = "-"
 
 
-def add_crontab(app: typer.Typer) -> None:
+def add_crontab(app: Commands) -> None:
     """Add this command to the app."""
-    app.command("import-crontab")(import_crontab)
+    app.add(import_crontab, "import-crontab")
 
 
 def import_crontab(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A crontab; - is standard input: crontab -l | …")],
+    file: Annotated[str, Argument(metavar="FILE", help="A crontab; - is standard input: crontab -l | …")],
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="The job file; else standard output.")
+        str | None, Option("-o", "--output", metavar="FILE", help="The job file; else standard output.")
     ] = None,
     system: Annotated[
         bool | None,
-        typer.Option("--system/--user", help="Whether lines name a user, as in /etc/crontab; else the lines show it."),
+        Option("--system/--user", help="Whether lines name a user, as in /etc/crontab; else the lines show it."),
     ] = None,
     timezone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="The zone of cron's clock; else that of this machine.")
+        str | None, Option(metavar="ZONE", help="The zone of cron's clock; else that of this machine.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,  # noqa: FBT002 - a switch
+    force: Annotated[bool, Option("--force", help="Write over a file that is there.")] = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Write a crontab as a job file.
 
@@ -56,14 +57,14 @@ def import_crontab(
         done = translate(_read(file), name, timezone=zone, is_system=is_system, users=accounts)
         _write(output, done.text, force=force)
     for note in done.notes:
-        typer.echo(_told(name, note), err=True)
+        click.echo(_told(name, note), err=True)
     left_out = sum(note.is_left_out for note in done.notes)
     where = "" if output is None else f" in {output}"
     users = "; each line names a user" if done.is_system else ""
     rest = f"; {left_out} line{'' if left_out == 1 else 's'} not translated" if left_out else ""
-    typer.echo(f"{name}: {done.jobs} job{'' if done.jobs == 1 else 's'}{where}, {zone}{users}{rest}", err=True)
+    click.echo(f"{name}: {done.jobs} job{'' if done.jobs == 1 else 's'}{where}, {zone}{users}{rest}", err=True)
     if not done.is_whole:
-        raise typer.Exit(EXIT_ERROR)
+        raise click.exceptions.Exit(EXIT_ERROR)
 
 
 def _is_of_the_system(file: str) -> bool:
@@ -85,7 +86,7 @@ def _read(file: str) -> str:
 def _write(output: str | None, text: str, *, force: bool) -> None:
     """Write a new file that only its owner can read: commands may contain secrets (Q7)."""
     if output is None:
-        typer.echo(text, nl=False)
+        click.echo(text, nl=False)
         return
     if force:
         Path(output).unlink(missing_ok=True)

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Annotated, Final
 
-import typer
 from rich.text import Text
 
+from itinerary.cli.commands import Argument, Commands
 from itinerary.cli.completion import complete_job
 from itinerary.cli.list import existing_store
 from itinerary.cli.options import AsJson, Store, errors_told, store_url
@@ -41,21 +41,19 @@ _WIDEST: Final = 100
 """The widest line that is comfortable to read."""
 
 
-def add_explain(app: typer.Typer) -> None:
+def add_explain(app: Commands) -> None:
     """Add this command to the app."""
-    app.command("explain")(_explain)
+    app.add(_explain, "explain")
 
 
 def _explain(
     job: Annotated[
         str,
-        typer.Argument(
-            metavar="JOB", help="The name of a job, or a run id: etl:1767225600.", autocompletion=complete_job
-        ),
+        Argument(metavar="JOB", help="The name of a job, or a run id: etl:1767225600.", offers=complete_job),
     ],
     time: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="TIME",
             help=f"Which instant, by the clock of the job's zone: {TIMES}; else the last.",
         ),

@@ -15,10 +15,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 
+import click
 import msgspec
-import typer
 
 from itinerary.api import Diff, Itinerary
+from itinerary.cli.commands import Argument, Commands, Option
 from itinerary.cli.load_app import load_app
 from itinerary.cli.options import AsJson, Store, errors_told
 from itinerary.cli.output import counted, print_json, say, screen
@@ -39,28 +40,24 @@ _OTHERS_SHOWN: Final = 20
 _INSTANTS_SHOWN: Final = 3
 """The number of instants of each kind that are shown. The others are counted."""
 
-Target = Annotated[str, typer.Argument(metavar="FILE", help="A job file, jobs.toml; or an app, as `up` takes it.")]
-Policy = Annotated[
-    UpdatePolicy | None, typer.Option(help="When a change counts; else what the setting update_policy says.")
-]
+Target = Annotated[str, Argument(metavar="FILE", help="A job file, jobs.toml; or an app, as `up` takes it.")]
+Policy = Annotated[UpdatePolicy | None, Option(help="When a change counts; else what the setting update_policy says.")]
 Window = Annotated[
-    str | None, typer.Option(metavar="N|TIME", help="How far ahead occurrences are compared: 100, or 7d; else a day.")
+    str | None, Option(metavar="N|TIME", help="How far ahead occurrences are compared: 100, or 7d; else a day.")
 ]
 Remove = Annotated[
     list[str] | None,
-    typer.Option(
-        "--remove", metavar="JOB", help="Remove this job, which is not in the file; may be given several times."
-    ),
+    Option("--remove", metavar="JOB", help="Remove this job, which is not in the file; may be given several times."),
 ]
-Prune = Annotated[bool, typer.Option("--prune", help="Remove jobs that the file declared and no longer declares.")]
-Keep = Annotated[bool, typer.Option("--keep", help="Keep jobs that the file declared and no longer declares.")]
-Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept with who and when.")]
+Prune = Annotated[bool, Option("--prune", help="Remove jobs that the file declared and no longer declares.")]
+Keep = Annotated[bool, Option("--keep", help="Keep jobs that the file declared and no longer declares.")]
+Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; it is kept with who and when.")]
 
 
-def add_job_files(app: typer.Typer) -> None:
+def add_job_files(app: Commands) -> None:
     """Add these commands to the app."""
     for command in (check, plan, apply):
-        app.command()(command)
+        app.add(command)
 
 
 def check(
@@ -77,14 +74,14 @@ def check(
             found, _ = load_app(file)
         except JobFileError as error:
             _print_mistakes(file, error, as_json=as_json)
-            raise typer.Exit(EXIT_ERROR) from error
+            raise click.exceptions.Exit(EXIT_ERROR) from error
     warnings = [*_warnings(found), *_undeliverable(file, found)]
     if as_json:
         told = {"file": file, "jobs": list(_jobs(found)), "errors": [], "warnings": [_plain(one) for one in warnings]}
         print_json(told)
         return
     for warning in warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        click.echo(f"warning: {warning}", err=True)
     console = screen()
     say(f"{file}: {counted(len(found), 'job')}, no mistakes", console, hanging=2)
     for job in _jobs(found):
@@ -112,7 +109,7 @@ def plan(
 
 def apply(  # noqa: PLR0913, PLR0917 - the options of a command
     file: Target,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change, as `plan` does.")] = False,  # noqa: FBT002 - a switch
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would change, as `plan` does.")] = False,  # noqa: FBT002 - a switch
     policy: Policy = None,
     window: Window = None,
     remove: Remove = None,
@@ -189,7 +186,7 @@ def _print_mistakes(file: str, error: JobFileError, *, as_json: bool) -> None:
         mistakes = [_plain(one) for one in error.problems]
         print_json({"file": file, "jobs": [], "errors": mistakes, "warnings": []})
     else:
-        typer.echo(str(error), err=True)
+        click.echo(str(error), err=True)
 
 
 def _warnings(found: Itinerary) -> list[FileProblem]:

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Annotated, TypeVar
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
 from itinerary.cli.charts import drawn_timeline, parts_for
+from itinerary.cli.commands import Argument, Commands, Option
 from itinerary.cli.completion import complete_job
 from itinerary.cli.layout import Cell, TableColumn, print_table
 from itinerary.cli.options import AsJson, Store, configured, errors_told
@@ -43,20 +43,20 @@ __all__ = [
 
 T = TypeVar("T")
 
-Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=PAGE_MAX, help="At most so many.")]
+Limit = Annotated[int, Option("--limit", metavar="N", min=1, max=PAGE_MAX, help="At most so many.")]
 Pattern = Annotated[
     str | None,
-    typer.Argument(metavar="PATTERN", help="Only jobs whose names fit: etl, 'report*'.", autocompletion=complete_job),
+    Argument(metavar="PATTERN", help="Only jobs whose names fit: etl, 'report*'.", offers=complete_job),
 ]
 _SPAN_MAX = 366 * 86_400 * SECOND
 _NEXT_SHOWN = 10
 
 
-def add_listing(app: typer.Typer) -> None:
+def add_listing(app: Commands) -> None:
     """Add these commands to the app."""
-    app.command("jobs")(list_jobs)
-    app.command("upcoming")(list_upcoming)
-    app.command("nodes")(list_nodes)
+    app.add(list_jobs, "jobs")
+    app.add(list_upcoming, "upcoming")
+    app.add(list_nodes, "nodes")
 
 
 def looked_at(url: str | None, look: Callable[[StoreSnapshot], Awaitable[T]]) -> T:
@@ -84,7 +84,7 @@ async def existing_store(url: str) -> None:
 def list_jobs(
     pattern: Pattern = None,
     state: Annotated[
-        list[JobState] | None, typer.Option("--state", help="Only jobs that stand so; may be given several times.")
+        list[JobState] | None, Option("--state", help="Only jobs that stand so; may be given several times.")
     ] = None,
     limit: Limit = 50,
     store: Store = None,
@@ -166,7 +166,7 @@ def at_in_zone(snapshot: StoreSnapshot, instant: int, zone: str) -> str:
 
 def list_upcoming(
     pattern: Pattern = None,
-    span: Annotated[str, typer.Option("--for", metavar="TIME", help="For how long from now on: 6h, 2d.")] = "6h",
+    span: Annotated[str, Option("--for", metavar="TIME", help="For how long from now on: 6h, 2d.")] = "6h",
     limit: Limit = 20,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
@@ -226,7 +226,7 @@ def _print_next(snapshot: StoreSnapshot, found: UpcomingRuns, console: Console) 
 
 
 def list_nodes(
-    everyone: Annotated[bool, typer.Option("--all", help="Those that have left or died long ago, too.")] = False,  # noqa: FBT002 - a switch
+    everyone: Annotated[bool, Option("--all", help="Those that have left or died long ago, too.")] = False,  # noqa: FBT002 - a switch
     limit: Limit = 50,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch

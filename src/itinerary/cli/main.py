@@ -29,12 +29,13 @@ import time
 from enum import StrEnum
 from typing import Annotated, Final
 
-import typer
+import click
 
 from itinerary.api import Itinerary, RunningNode
 from itinerary.audit import AuditResult, audit_store
 from itinerary.cli.audit import heard_by, words
 from itinerary.cli.boot_plan import plan_as_json, print_plan
+from itinerary.cli.commands import Argument, Option
 from itinerary.cli.crontab import add_crontab
 from itinerary.cli.explain import add_explain
 from itinerary.cli.job_files import Keep, Prune, add_job_files, undeclared_choice
@@ -45,13 +46,14 @@ from itinerary.cli.maintenance import add_caring
 from itinerary.cli.operations import add_commands
 from itinerary.cli.options import AsJson, Store, configured, errors_told
 from itinerary.cli.output import print_json, print_lines, say, screen, survive_any_encoding
+from itinerary.cli.program_options import program_options
 from itinerary.cli.progress import progress
 from itinerary.cli.records import add_records
 from itinerary.cli.run_command import obey_as_first_process, run_command
 from itinerary.cli.show import add_showing
 from itinerary.cli.simulate import add_simulate
 from itinerary.cli.statistics import add_statistics
-from itinerary.cli.suggestions import Commands
+from itinerary.cli.suggestions import SuggestingCommands
 from itinerary.cli.times import SettingZone, instant_of, named_zone
 from itinerary.cli.tokens import add_tokens
 from itinerary.cli.tracebacks import print_failure, print_thread_failure
@@ -62,7 +64,6 @@ from itinerary.errors import ConfigError
 from itinerary.model.policies import Undeclared
 from itinerary.node.init_process import leave_process_one
 from itinerary.node.shutdown_signals import EXIT_ERROR, EXIT_OK
-from itinerary.node.thread import installed_version
 from itinerary.runtime.gc_tuning import relax_collector
 from itinerary.runtime.thread_switching import switch_sooner
 from itinerary.stores.urls import open_store
@@ -72,14 +73,8 @@ __all__ = ["app", "main"]
 _EXIT_INCOMPLETE: Final = 4
 """The exit code of an audit that found no fault but could not examine a part of its window."""
 
-app = typer.Typer(
-    cls=Commands,
-    name="itinerary",
-    help="Cron that never loses a run, never starts one twice, and can always say why.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+app = SuggestingCommands(
+    "itinerary", about="Cron that never loses a run, never starts one twice, and can always say why."
 )
 
 
@@ -90,44 +85,27 @@ class LogChoice(StrEnum):
     JSON = "json"
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's call
-    if wanted:
-        typer.echo(f"itinerary {installed_version()}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    _version: Annotated[  # noqa: FBT002 - a switch
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and end."),
-    ] = False,
-) -> None:
-    pass
-
-
-@app.command()
 def up(  # noqa: PLR0913, PLR0917 - the options of a command
     target: Annotated[
-        str, typer.Argument(metavar="APP", help="A file, app.py or jobs.toml, or a module, package.module:app.")
+        str, Argument(metavar="APP", help="A file, app.py or jobs.toml, or a module, package.module:app.")
     ],
     store: Store = None,
-    name: Annotated[str | None, typer.Option(help="What this node is called.")] = None,
+    name: Annotated[str | None, Option(help="What this node is called.")] = None,
     health: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Answer probes and publish metrics there: 127.0.0.1:9187."),
+        Option(metavar="HOST:PORT", help="Answer probes and publish metrics there: 127.0.0.1:9187."),
     ] = None,
     web: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where the dashboard and the HTTP API are: 127.0.0.1:8321.")
+        str | None, Option(metavar="HOST:PORT", help="Where the dashboard and the HTTP API are: 127.0.0.1:8321.")
     ] = None,
-    no_web: Annotated[bool, typer.Option("--no-web", help="No dashboard, and no HTTP API.")] = False,  # noqa: FBT002 - a switch
-    log: Annotated[LogChoice, typer.Option(help="How the log on standard error is written.")] = LogChoice.HUMAN,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only failures and warnings.")] = False,  # noqa: FBT002 - a switch
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the engine does.")] = False,  # noqa: FBT002 - a switch
+    no_web: Annotated[bool, Option("--no-web", help="No dashboard, and no HTTP API.")] = False,  # noqa: FBT002 - a switch
+    log: Annotated[LogChoice, Option(help="How the log on standard error is written.")] = LogChoice.HUMAN,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Show only failures and warnings.")] = False,  # noqa: FBT002 - a switch
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Log what the engine does.")] = False,  # noqa: FBT002 - a switch
     prune: Prune = False,  # noqa: FBT002 - a switch
     keep: Keep = False,  # noqa: FBT002 - a switch
-    plan: Annotated[bool, typer.Option("--plan", help="Show what recovery would do, and do not start.")] = False,  # noqa: FBT002 - a switch
-    as_json: Annotated[bool, typer.Option("--json", help="With --plan: print JSON.")] = False,  # noqa: FBT002 - a switch
+    plan: Annotated[bool, Option("--plan", help="Show what recovery would do, and do not start.")] = False,  # noqa: FBT002 - a switch
+    as_json: Annotated[bool, Option("--json", help="With --plan: print JSON.")] = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Run a node, and show occurrences as they end.
 
@@ -158,7 +136,7 @@ def up(  # noqa: PLR0913, PLR0917 - the options of a command
         found.log = engine_log(logging.INFO if verbose or log is LogChoice.JSON else logging.WARNING)
         # People see the end of a run once: as a line, or, without lines, as a log event.
         found.logs_runs = quiet or log is LogChoice.JSON
-        raise typer.Exit(_run(found, quiet=quiet))
+        raise click.exceptions.Exit(_run(found, quiet=quiet))
 
 
 def _run(found: Itinerary, *, quiet: bool) -> int:
@@ -186,14 +164,13 @@ def _run(found: Itinerary, *, quiet: bool) -> int:
             ticker.close()
 
 
-@app.command()
 def audit(
     since: Annotated[
         str | None,
-        typer.Option("--since", "--from", metavar="TIME", help="From when on: yesterday, 2h ago; else all of it."),
+        Option("--since", "--from", metavar="TIME", help="From when on: yesterday, 2h ago; else all of it."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", "--to", metavar="TIME", help="Before when; else a minute ago.")
+        str | None, Option("--until", "--to", metavar="TIME", help="Before when; else a minute ago.")
     ] = None,
     tz: SettingZone = None,
     store: Store = None,
@@ -218,8 +195,8 @@ def audit(
         else:
             print_lines(words(found))
     if not found.is_clean:
-        raise typer.Exit(EXIT_ERROR)
-    raise typer.Exit(EXIT_OK if found.is_complete else _EXIT_INCOMPLETE)
+        raise click.exceptions.Exit(EXIT_ERROR)
+    raise click.exceptions.Exit(EXIT_OK if found.is_complete else _EXIT_INCOMPLETE)
 
 
 async def _audited(url: str, start: int | None, end: int | None) -> AuditResult:
@@ -229,6 +206,9 @@ async def _audited(url: str, start: int | None, end: int | None) -> AuditResult:
             return await audit_store(store, start, end, heard_by(handle))
 
 
+app.params += program_options()
+app.add(up)
+app.add(audit)
 add_commands(app)
 add_records(app)
 add_listing(app)

@@ -6,11 +6,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
+import click
 import msgspec
-import typer
 from rich.console import Console
 from rich.text import Text
 
+from itinerary.cli.commands import Argument, Commands, Option
 from itinerary.cli.list import existing_store
 from itinerary.cli.load_app import load_app
 from itinerary.cli.options import AsJson, Store, configured, errors_told, store_url
@@ -36,10 +37,10 @@ _LEVEL_WIDTH = 10
 _NODES_SHOWN = 5
 
 
-def add_caring(app: typer.Typer) -> None:
+def add_caring(app: Commands) -> None:
     """Add these commands to the app."""
     for command in (status, doctor, alert, migrate, prune):
-        app.command()(command)
+        app.add(command)
 
 
 # -- status ----------------------------------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ def status(
         else:
             print_overview(found)
     if not found.is_fine:
-        raise typer.Exit(EXIT_ERROR)
+        raise click.exceptions.Exit(EXIT_ERROR)
 
 
 def print_overview(found: Overview) -> None:
@@ -100,7 +101,7 @@ def doctor(
         else:
             print_findings(found)
     if not found.is_well:
-        raise typer.Exit(EXIT_ERROR)
+        raise click.exceptions.Exit(EXIT_ERROR)
 
 
 def print_findings(found: DoctorReport) -> None:
@@ -130,9 +131,9 @@ def _print_finding(finding: CheckResult, console: Console) -> None:
 
 def alert(
     target: Annotated[
-        str | None, typer.Argument(metavar="APP", help="A file or a module whose settings count; else itinerary.toml.")
+        str | None, Argument(metavar="APP", help="A file or a module whose settings count; else itinerary.toml.")
     ] = None,
-    test: Annotated[bool, typer.Option("--test", help="Send a test alert to every receiver.")] = False,  # noqa: FBT002 - a switch
+    test: Annotated[bool, Option("--test", help="Send a test alert to every receiver.")] = False,  # noqa: FBT002 - a switch
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Send a test alert to every receiver of alert_urls, and report which of them received it.
@@ -153,7 +154,7 @@ def alert(
             for one in tested:
                 say(f"receiver {one.receiver} of alert_urls has the test alert" if one.why is None else one.sentence)
     if any(one.why is not None for one in tested):
-        raise typer.Exit(EXIT_ERROR)
+        raise click.exceptions.Exit(EXIT_ERROR)
 
 
 # -- migrate ---------------------------------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ class MigrationResult(msgspec.Struct, frozen=True):
 
 
 def migrate(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run.")] = False,  # noqa: FBT002 - a switch
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be run.")] = False,  # noqa: FBT002 - a switch
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
@@ -222,15 +223,15 @@ class PruneResult(msgspec.Struct, frozen=True):
 
 def prune(
     keep_for: Annotated[
-        str, typer.Option("--keep-for", metavar="TIME", help="What went well or did not run, since its end.")
+        str, Option("--keep-for", metavar="TIME", help="What went well or did not run, since its end.")
     ] = format_duration(_RULES.keep_for),
     keep_failed_for: Annotated[
-        str, typer.Option("--keep-failed-for", metavar="TIME", help="What failed, since its end.")
+        str, Option("--keep-failed-for", metavar="TIME", help="What failed, since its end.")
     ] = format_duration(_RULES.keep_failed_for),
     keep_max: Annotated[
-        int, typer.Option("--keep-max", metavar="N", min=0, help="Of each job the newest so many.")
+        int, Option("--keep-max", metavar="N", min=0, help="Of each job the newest so many.")
     ] = _RULES.keep_max,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be removed.")] = False,  # noqa: FBT002 - a switch
+    dry_run: Annotated[bool, Option("--dry-run", help="Only count what would be removed.")] = False,  # noqa: FBT002 - a switch
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:

@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
+import click
 import msgspec
-import typer
 
+from itinerary.cli.commands import Argument, Commands, Option
 from itinerary.cli.completion import complete_job
 from itinerary.cli.list import existing_store
 from itinerary.cli.options import AsJson, Store, errors_told, store_url
@@ -40,17 +41,15 @@ __all__ = ["add_commands"]
 
 T = TypeVar("T")
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="The name of a job.", autocompletion=complete_job)]
+Job = Annotated[str, Argument(metavar="JOB", help="The name of a job.", offers=complete_job)]
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="An occurrence: its number, its id, or a run id, etl:1767225600.")
+    str, Argument(metavar="RUN", help="An occurrence: its number, its id, or a run id, etl:1767225600.")
 ]
-Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept with who and when.")]
-RequestKey = Annotated[
-    str | None, typer.Option("--key", metavar="KEY", help="The same key, sent twice, is one request.")
-]
+Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; it is kept with who and when.")]
+RequestKey = Annotated[str | None, Option("--key", metavar="KEY", help="The same key, sent twice, is one request.")]
 
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Wait for its end: the exit code is 0 if it completed, and 1 if it did not.")
+    bool, Option("--wait", help="Wait for its end: the exit code is 0 if it completed, and 1 if it did not.")
 ]
 
 
@@ -61,19 +60,19 @@ class VersionChoice(StrEnum):
     CURRENT = "current"
 
 
-Version = Annotated[VersionChoice, typer.Option("--version", help="The version it ran with, or the one in force now.")]
+Version = Annotated[VersionChoice, Option("--version", help="The version it ran with, or the one in force now.")]
 
 
-def add_commands(app: typer.Typer) -> None:
+def add_commands(app: Commands) -> None:
     """Add these commands to the app."""
     for command in (pause, resume, skip, trigger, cancel, adjust, replay, backfill):
-        app.command()(command)
+        app.add(command)
 
 
 def pause(
     job: Job,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="When it ends by itself: tomorrow 06:00, in 2h.")
+        str | None, Option("--until", metavar="TIME", help="When it ends by itself: tomorrow 06:00, in 2h.")
     ] = None,
     tz: TimeZone = None,
     reason: Reason = None,
@@ -101,7 +100,7 @@ def pause(
 def resume(
     job: Job,
     skip_backlog: Annotated[  # noqa: FBT002 - a switch
-        bool, typer.Option("--skip-backlog", help="Skip what the pause held, in place of running it.")
+        bool, Option("--skip-backlog", help="Skip what the pause held, in place of running it.")
     ] = False,
     reason: Reason = None,
     store: Store = None,
@@ -128,7 +127,7 @@ def _counted(count: int) -> str:
 
 def skip(
     job: Job,
-    instant: Annotated[str, typer.Argument(metavar="TIME", help="Its instant: tomorrow 05:00, 2026-03-01T05:00.")],
+    instant: Annotated[str, Argument(metavar="TIME", help="Its instant: tomorrow 05:00, 2026-03-01T05:00.")],
     tz: TimeZone = None,
     reason: Reason = None,
     store: Store = None,
@@ -185,13 +184,13 @@ def cancel(
         words = f"asked {run} to end" if is_done else f"{run} has ended already"
         _say(as_json, words, {"run": run, "cancelled": is_done, "reason": reason})
     if not is_done:
-        raise typer.Exit(EXIT_ERROR)
+        raise click.exceptions.Exit(EXIT_ERROR)
 
 
 def adjust(
     run: RunName,
     values: Annotated[
-        list[str], typer.Argument(metavar="KEY=VALUE...", help="What to set: priority=9, retry.max_retries=3.")
+        list[str], Argument(metavar="KEY=VALUE...", help="What to set: priority=9, retry.max_retries=3.")
     ],
     reason: Reason = None,
     store: Store = None,
@@ -212,7 +211,7 @@ def adjust(
 def replay(
     run: RunName,
     tasks: Annotated[
-        list[str] | None, typer.Option("--task", metavar="NAME", help="Only this task; may be given several times.")
+        list[str] | None, Option("--task", metavar="NAME", help="Only this task; may be given several times.")
     ] = None,
     version: Version = VersionChoice.ORIGINAL,
     wait: Wait = False,  # noqa: FBT002 - a switch
@@ -239,15 +238,13 @@ def replay(
 
 def backfill(  # noqa: PLR0913, PLR0917 - what a backfill may say
     job: Job,
-    since: Annotated[str, typer.Option("--from", "--since", metavar="TIME", help=f"From when on: {TIMES}.")],
-    until: Annotated[str, typer.Option("--to", "--until", metavar="TIME", help="Before when; it must be past.")],
-    which: Annotated[
-        InstantChoice, typer.Option(help="What nothing ran for, what failed, or all.")
-    ] = InstantChoice.MISSING,
+    since: Annotated[str, Option("--from", "--since", metavar="TIME", help=f"From when on: {TIMES}.")],
+    until: Annotated[str, Option("--to", "--until", metavar="TIME", help="Before when; it must be past.")],
+    which: Annotated[InstantChoice, Option(help="What nothing ran for, what failed, or all.")] = InstantChoice.MISSING,
     max_active: Annotated[
-        int, typer.Option(help='How many may be under way at a time; more than one needs overlap = "allow".')
+        int, Option(help='How many may be under way at a time; more than one needs overlap = "allow".')
     ] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,  # noqa: FBT002 - a switch
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would run.")] = False,  # noqa: FBT002 - a switch
     version: Version = VersionChoice.ORIGINAL,
     tz: TimeZone = None,
     key: RequestKey = None,
@@ -278,7 +275,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - what a backfill may say
         done = _asked(store, backfilled)
         _say(as_json, _words(done), _plain(done))
     if any(state is not OccurrenceState.COMPLETED for state in done.ended):
-        raise typer.Exit(EXIT_ERROR)
+        raise click.exceptions.Exit(EXIT_ERROR)
 
 
 async def _backfilled(operator: Operator, job: str, wish: BackfillWish, *, is_dry: bool) -> Backfill:
@@ -353,7 +350,7 @@ def _why(report: OccurrenceReport) -> str | None:
 
 def _exit_as(report: OccurrenceReport | None) -> None:
     if report is not None and report.outcome is not OccurrenceState.COMPLETED:
-        raise typer.Exit(EXIT_ERROR)
+        raise click.exceptions.Exit(EXIT_ERROR)
 
 
 # -- helpers ---------------------------------------------------------------------------------------------------------

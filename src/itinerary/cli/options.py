@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import parse_qsl
 
-import typer
+import click
 from msgspec.structs import replace
 
+from itinerary.cli.commands import Option
 from itinerary.cli.output import lines
 from itinerary.cli.store_option import Store
 from itinerary.config.configuration import Configuration, read_configuration
@@ -25,7 +26,7 @@ _PATIENCE: Final = 10
 """The seconds for which a command retries a server that does not answer. A node retries for a minute, and then
 continues."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 
 
 def store_url(given: str | None) -> str:
@@ -53,5 +54,5 @@ def errors_told() -> Iterator[None]:
         yield
     except ItineraryError as error:
         for line in lines(without_hidden(f"itinerary: {error}")):
-            typer.echo(line, err=True)
-        raise typer.Exit(EXIT_ERROR) from error
+            click.echo(line, err=True)
+        raise click.exceptions.Exit(EXIT_ERROR) from error

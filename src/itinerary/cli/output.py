@@ -18,8 +18,8 @@ from datetime import datetime, timedelta, timezone
 from io import TextIOWrapper
 from typing import Any, Final
 
+import click
 import msgspec
-import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -100,7 +100,7 @@ def survive_any_encoding() -> None:
 
 def print_json(told: Any) -> None:
     """Print one JSON document, on one line of standard output."""
-    typer.echo(msgspec.json.encode(told).decode())
+    click.echo(msgspec.json.encode(told).decode())
 
 
 def say(text: Text | str, console: Console | None = None, *, indent: int = 0, hanging: int | None = None) -> None:

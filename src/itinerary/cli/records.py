@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import uuid4
 
+import click
 import msgspec
-import typer
 
 from itinerary import ports
+from itinerary.cli.commands import Argument, Commands, Option
 from itinerary.cli.layout import Cell, TableColumn, print_table
 from itinerary.cli.list import existing_store
 from itinerary.cli.options import AsJson, Store, configured, errors_told, store_url
@@ -41,25 +42,22 @@ from itinerary.stores.urls import open_store
 
 __all__ = ["add_records"]
 
-Desk = Annotated[str, typer.Argument(metavar="DESK", help="The name of a desk.")]
+Desk = Annotated[str, Argument(metavar="DESK", help="The name of a desk.")]
 _TIME = "2026-03-01T09:00, tomorrow 09:00, in 2h"
 
-records = typer.Typer(
-    help="Desks and their logs: list them, look at one, append an event, follow.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
-
-def add_records(app: typer.Typer) -> None:
+def add_records(app: Commands) -> None:
     """Add these commands to the app."""
-    app.add_typer(records, name="records")
+    records = Commands(
+        "records", about="Desks and their logs: list them, look at one, append an event, follow.", main=listed
+    )
+    for command in (show, append, follow):
+        records.add(command)
+    app.add_command(records)
 
 
-@records.callback()
 def listed(
-    context: typer.Context,
+    context: click.Context,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
@@ -82,7 +80,6 @@ def listed(
             say("no desk has a log in this store")
 
 
-@records.command()
 def show(
     desk: Desk,
     store: Store = None,
@@ -107,30 +104,25 @@ def show(
             say(f"desk {desk} has no partition")
 
 
-@records.command()
 def append(  # noqa: PLR0913, PLR0917 - what an event may say
     desk: Desk,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="RecordCreated, CallbackScheduled, …")],
-    record: Annotated[str, typer.Option("--record", metavar="NAME", help="The record that it is about.")],
+    kind: Annotated[str, Argument(metavar="KIND", help="RecordCreated, CallbackScheduled, …")],
+    record: Annotated[str, Option("--record", metavar="NAME", help="The record that it is about.")],
     partition: Annotated[
-        str | None, typer.Option("--partition", metavar="NAME", help="Where the record lives, if it is not known.")
+        str | None, Option("--partition", metavar="NAME", help="Where the record lives, if it is not known.")
     ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="The same key, sent twice, is one event.")
-    ] = None,
-    data: Annotated[str | None, typer.Option("--data", metavar="JSON", help="Of RecordCreated.")] = None,
+    key: Annotated[str | None, Option("--key", metavar="KEY", help="The same key, sent twice, is one event.")] = None,
+    data: Annotated[str | None, Option("--data", metavar="JSON", help="Of RecordCreated.")] = None,
     target_time: Annotated[
-        str | None, typer.Option("--target-time", metavar="TIME", help=f"Of CallbackScheduled: {_TIME}.")
+        str | None, Option("--target-time", metavar="TIME", help=f"Of CallbackScheduled: {_TIME}.")
     ] = None,
     check_time: Annotated[
-        str | None, typer.Option("--check-time", metavar="TIME", help=f"Of VerificationScheduled: {_TIME}.")
+        str | None, Option("--check-time", metavar="TIME", help=f"Of VerificationScheduled: {_TIME}.")
     ] = None,
     verification: Annotated[
-        str | None, typer.Option("--verification", metavar="KIND", help="Of VerificationScheduled: email, call, …")
+        str | None, Option("--verification", metavar="KIND", help="Of VerificationScheduled: email, call, …")
     ] = None,
-    final_status: Annotated[
-        str | None, typer.Option("--final-status", metavar="TEXT", help="Of RecordCompleted.")
-    ] = None,
+    final_status: Annotated[str | None, Option("--final-status", metavar="TEXT", help="Of RecordCompleted.")] = None,
     tz: SettingZone = None,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
@@ -164,11 +156,10 @@ def append(  # noqa: PLR0913, PLR0917 - what an event may say
             say(f"{kind} of {record} is event {number} of {desk}")
 
 
-@records.command()
 def follow(
     desk: Desk,
-    after: Annotated[int, typer.Option("--after", metavar="N", help="Begin after this event.")] = 0,
-    until_now: Annotated[bool, typer.Option("--until-now", help="End at the end of the log.")] = False,  # noqa: FBT002 - a switch
+    after: Annotated[int, Option("--after", metavar="N", help="Begin after this event.")] = 0,
+    until_now: Annotated[bool, Option("--until-now", help="End at the end of the log.")] = False,  # noqa: FBT002 - a switch
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
@@ -179,7 +170,7 @@ def follow(
         async with open_store(url) as opened:
             async for page in followed(opened, desk, after, waits=not until_now):
                 for row in page:
-                    typer.echo(_line(row, as_json=as_json))
+                    click.echo(_line(row, as_json=as_json))
 
     with errors_told():
         try:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-import typer
-
+from itinerary.cli.commands import Argument, Commands, Option
 from itinerary.cli.completion import complete_job
 from itinerary.cli.job_page import print_job
 from itinerary.cli.list import Limit, looked_at
@@ -29,22 +28,22 @@ from itinerary.read.timeline_view import StoreView
 __all__ = ["add_showing"]
 
 
-def add_showing(app: typer.Typer) -> None:
+def add_showing(app: Commands) -> None:
     """Add these commands to the app."""
-    app.command()(show)
-    app.command()(history)
+    app.add(show)
+    app.add(history)
 
 
 def show(
     what: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="JOB|RUN",
             help="A job, or an occurrence: its number, its id, or etl:1767225600.",
-            autocompletion=complete_job,
+            offers=complete_job,
         ),
     ],
-    last: Annotated[bool, typer.Option("--last", help="Show the last run of the job, with its output.")] = False,  # noqa: FBT002 - a switch
+    last: Annotated[bool, Option("--last", help="Show the last run of the job, with its output.")] = False,  # noqa: FBT002 - a switch
     limit: Limit = 5,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
@@ -101,14 +100,14 @@ def _is_id(text: str) -> bool:
 
 
 def history(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The name of a job.", autocompletion=complete_job)],
+    job: Annotated[str, Argument(metavar="JOB", help="The name of a job.", offers=complete_job)],
     state: Annotated[
         list[OccurrenceState] | None,
-        typer.Option("--state", help="Only occurrences in this state; may be given several times."),
+        Option("--state", help="Only occurrences in this state; may be given several times."),
     ] = None,
     limit: Limit = 20,
     before: Annotated[
-        int | None, typer.Option("--before", metavar="N", min=0, help="Go on where a page ended: its number.")
+        int | None, Option("--before", metavar="N", min=0, help="Go on where a page ended: its number.")
     ] = None,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch

@@ -6,9 +6,9 @@ import time
 from typing import Annotated, Any, Final
 
 import msgspec
-import typer
 
 from itinerary.api import Itinerary
+from itinerary.cli.commands import Argument, Commands, Option
 from itinerary.cli.load_app import load_app
 from itinerary.cli.options import AsJson, errors_told
 from itinerary.cli.output import counted, print_json, print_lines
@@ -31,34 +31,32 @@ _LISTED: Final = 10
 _BARS: Final = "·▁▂▃▄▅▆▇█"
 
 
-def add_simulate(app: typer.Typer) -> None:
+def add_simulate(app: Commands) -> None:
     """Add this command to the app."""
-    app.command()(simulate)
+    app.add(simulate)
 
 
 def simulate(  # noqa: PLR0913, PLR0917 - the options of a command
-    target: Annotated[str, typer.Argument(metavar="APP", help="A file, app.py, or a module, package.module:app.")],
-    lasting: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long: 30d, 12h, 2m.")] = "24h",
+    target: Annotated[str, Argument(metavar="APP", help="A file, app.py, or a module, package.module:app.")],
+    lasting: Annotated[str, Option("--for", metavar="DURATION", help="How long: 30d, 12h, 2m.")] = "24h",
     since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="From when on: 2026-03-01, tomorrow; else from now on.")
+        str | None, Option("--from", metavar="TIME", help="From when on: 2026-03-01, tomorrow; else from now on.")
     ] = None,
     tz: SettingZone = None,
     outage: Annotated[
-        list[str] | None, typer.Option("--outage", metavar="FROM..TO", help="A time in which no node is there.")
+        list[str] | None, Option("--outage", metavar="FROM..TO", help="A time in which no node is there.")
     ] = None,
-    takes: Annotated[
-        list[str] | None, typer.Option("--takes", metavar="JOB=DURATION", help="How long a job takes.")
-    ] = None,
+    takes: Annotated[list[str] | None, Option("--takes", metavar="JOB=DURATION", help="How long a job takes.")] = None,
     store: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--store",
             metavar="URL",
             help="A store whose history says how long tasks take.",
-            callback=checked_store,
+            check=checked_store,
         ),
     ] = None,
-    listed: Annotated[bool, typer.Option("--occurrences", help="With --json: list every occurrence, too.")] = False,  # noqa: FBT002 - a switch
+    listed: Annotated[bool, Option("--occurrences", help="With --json: list every occurrence, too.")] = False,  # noqa: FBT002 - a switch
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:
     """Forecast load, overlaps, clock changes, and the effect of an outage.

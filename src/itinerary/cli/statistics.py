@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from itinerary.cli.commands import Argument, Commands, Option
 from itinerary.cli.layout import Cell, TableColumn, print_table
 from itinerary.cli.list import Limit, looked_at
 from itinerary.cli.options import AsJson, Store, errors_told
@@ -19,18 +18,18 @@ from itinerary.schedules.instants import microseconds_of, shown_instant
 __all__ = ["add_statistics"]
 
 
-def add_statistics(app: typer.Typer) -> None:
+def add_statistics(app: Commands) -> None:
     """Add this command to the app."""
-    app.command("statistics")(show_statistics)
+    app.add(show_statistics, "statistics")
 
 
 def show_statistics(
     node: Annotated[
         str | None,
-        typer.Argument(metavar="NODE", help="Its name, or the number of one start; else the one that joined last."),
+        Argument(metavar="NODE", help="Its name, or the number of one start; else the one that joined last."),
     ] = None,
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help=f"From when on: {TIMES}.")] = "10m ago",
-    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Before when.")] = "now",
+    since: Annotated[str, Option("--since", metavar="TIME", help=f"From when on: {TIMES}.")] = "10m ago",
+    until: Annotated[str, Option("--until", metavar="TIME", help="Before when.")] = "now",
     limit: Limit = 50,
     tz: SettingZone = None,
     store: Store = None,

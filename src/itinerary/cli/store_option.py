@@ -11,8 +11,9 @@ import ctypes
 import sys
 from typing import Annotated, Final
 
-import typer
+import click
 
+from itinerary.cli.commands import Option
 from itinerary.stores.passwords import has_password, hide_passwords, passwords_in
 
 __all__ = ["Store", "checked_store"]
@@ -25,10 +26,10 @@ _ARGUMENTS_START, _ARGUMENTS_END = 45, 46
 """The positions of the argument addresses in /proc/self/stat, counted from the state of the process."""
 
 
-def checked_store(context: typer.Context, url: str | None) -> str | None:
+def checked_store(context: click.Context, url: str | None) -> str | None:
     """Warn if the address of a store has a password in it. Return the address unchanged."""
     if url is not None and not context.resilient_parsing and has_password(url):
-        typer.echo(_WARNING, err=True)
+        click.echo(_WARNING, err=True)
         hide_passwords(url)
         _overwrite_arguments(passwords_in(url))
     return url
@@ -36,11 +37,11 @@ def checked_store(context: typer.Context, url: str | None) -> str | None:
 
 Store = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--store",
         metavar="URL",
         help="Where everything is kept: sqlite:///file.db, postgresql://…",
-        callback=checked_store,
+        check=checked_store,
     ),
 ]
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
-from typer.core import TyperGroup
+import click
 
-__all__ = ["Commands"]
+from itinerary.cli.commands import Commands
+
+__all__ = ["SuggestingCommands"]
 
 _DELETING: Final = frozenset({"prune"})
 _MEANT: Final = {
@@ -32,13 +34,12 @@ _MEANT: Final = {
 """Words of other programs, with the commands that do the same here."""
 
 
-class Commands(TyperGroup):
+class SuggestingCommands(Commands):
     """The commands of the program."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options | {"suggest_commands": False})
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the typed command. A command that does not exist is a usage error with a suggestion."""
         word = args[0] if args else ""
         is_unknown = bool(word) and not word.startswith("-") and self.get_command(ctx, word) is None

@@ -17,8 +17,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Final
 
-import typer
-
+from itinerary.cli.commands import Option
 from itinerary.errors import ConfigError, ItineraryError, WindowError
 from itinerary.explain.time_argument import zone_of
 from itinerary.read.timeline_view import TimelineView
@@ -33,11 +32,11 @@ __all__ = ["TIMES", "SettingZone", "TimeZone", "instant_of", "job_zone", "moment
 TIMES: Final = "2026-03-01T05:00, 2026-03-01, 17:33, yesterday 02:00, 2h ago"
 """Examples for help and errors."""
 TimeZone = Annotated[
-    str | None, typer.Option("--tz", metavar="ZONE", help="The zone of times without an offset; else the job's.")
+    str | None, Option("--tz", metavar="ZONE", help="The zone of times without an offset; else the job's.")
 ]
 SettingZone = Annotated[
     str | None,
-    typer.Option("--tz", metavar="ZONE", help="The zone of times without an offset; else the setting's, or UTC."),
+    Option("--tz", metavar="ZONE", help="The zone of times without an offset; else the setting's, or UTC."),
 ]
 
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII)

@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, Final, TypeVar
 
+import click
 import msgspec
-import typer
 from rich.text import Text
 
+from itinerary.cli.commands import Argument, Commands, Option
 from itinerary.cli.layout import Cell, TableColumn, print_table
 from itinerary.cli.list import existing_store
 from itinerary.cli.options import AsJson, Store, errors_told, store_url
@@ -36,32 +37,26 @@ __all__ = ["add_tokens", "print_tokens"]
 T = TypeVar("T")
 _NEVER: Final = "never"
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="What the history calls whoever uses it: ci, anna-laptop.")]
-
-tokens = typer.Typer(
-    help="Tokens for the web server: make one, list them, revoke one.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+Name = Annotated[str, Argument(metavar="NAME", help="What the history calls whoever uses it: ci, anna-laptop.")]
 
 
-def add_tokens(app: typer.Typer) -> None:
+def add_tokens(app: Commands) -> None:
     """Add these commands to the app."""
-    app.add_typer(tokens, name="token")
+    tokens = Commands("token", about="Tokens for the web server: make one, list them, revoke one.")
+    tokens.add(make, "create")
+    tokens.add(show, "list")
+    tokens.add(withdraw, "revoke")
+    app.add_command(tokens)
 
 
-@tokens.command("create")
 def make(
     name: Name,
     scope: Annotated[
-        Scope, typer.Option("--scope", help="What it is good for; each contains the one before it.")
+        Scope, Option("--scope", help="What it is good for; each contains the one before it.")
     ] = Scope.READ,
     expires: Annotated[
         str,
-        typer.Option(
-            "--expires", metavar="DURATION", help="After how long it expires, 30d or 8h; `never`: it does not."
-        ),
+        Option("--expires", metavar="DURATION", help="After how long it expires, 30d or 8h; `never`: it does not."),
     ] = EXPIRES_AFTER,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
@@ -81,11 +76,10 @@ def make(
             ", and never expires" if made.token.expires_at is None else f", and expires {_told(made.token.expires_at)}"
         )
         say(f"token {name} has scope {scope.value}{until}", console)
-        typer.echo(made.text)
+        click.echo(made.text)
         say("It is shown this once: only its hash is kept. Put it where your secrets are.", console)
 
 
-@tokens.command("list")
 def show(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
@@ -108,12 +102,9 @@ def show(
             say("there are no tokens; `itinerary token create NAME` makes one")
 
 
-@tokens.command("revoke")
 def withdraw(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a token.")],
-    reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept with who and when.")
-    ] = None,
+    name: Annotated[str, Argument(metavar="NAME", help="The name of a token.")],
+    reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; it is kept with who and when.")] = None,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a switch
 ) -> None:

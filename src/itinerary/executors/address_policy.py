@@ -17,12 +17,10 @@ import socket
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeAlias
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-
 from itinerary.errors import ItineraryError
 from itinerary.executors.host_names import is_allowed
 
-__all__ = ["AddressRefused", "HostLookup", "PinnedResolver", "checked_addresses", "refusal", "system_lookup"]
+__all__ = ["AddressRefused", "HostLookup", "checked_addresses", "refusal", "system_lookup"]
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -120,33 +118,3 @@ def _kind(address: Address) -> str | None:
         if address.version == network.version and address in network:
             return kind
     return None if address.is_global else "not public"
-
-
-class PinnedResolver(AbstractResolver):
-    """A resolver that knows one host and its addresses."""
-
-    def __init__(self, host: str, addresses: Collection[str]) -> None:
-        self._host = host
-        self._addresses = addresses
-
-    async def resolve(
-        self,
-        host: str,
-        port: int = 0,
-        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - the base class's signature
-    ) -> list[ResolveResult]:
-        assert host == self._host, "a call goes to one host"
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in self._addresses
-        ]
-
-    async def close(self) -> None:
-        """Do nothing: there are no resources to release."""

@@ -21,12 +21,13 @@ import structlog
 from multidict import CIMultiDict
 
 from itinerary.errors import ItineraryError
-from itinerary.executors.address_policy import HostLookup, PinnedResolver, checked_addresses, system_lookup
+from itinerary.executors.address_policy import HostLookup, checked_addresses, system_lookup
 from itinerary.executors.base import BaseExecutor, InFlight
 from itinerary.executors.host_names import read_allowed
 from itinerary.executors.http_definition import HttpCall, check_header, read_http
 from itinerary.executors.outcomes import could_not_begin, failure
 from itinerary.executors.output import OUTPUT_MAX, Tail
+from itinerary.executors.pinned_resolver import PinnedResolver
 from itinerary.executors.secret_hosts import ANY_HOST, SecretHosts
 from itinerary.executors.secrets import SecretResolver, environment_secret, has_secrets, resolve_values
 from itinerary.model.attempts import Assignment, Failed, Outcome, Stopped, Succeeded

@@ -8,7 +8,6 @@ from itinerary.config.configuration import Configuration
 from itinerary.executors.secrets import environment_secret
 from itinerary.observe.counters import MetricCounters
 from itinerary.observe.listen_address import ListenAt
-from itinerary.observe.listener import HttpListener
 from itinerary.observe.node_probe import NodeProbe
 
 __all__ = ["NodeHealth"]
@@ -20,6 +19,8 @@ class NodeHealth:
     def __init__(
         self, configuration: Configuration, at: ListenAt, watched: NodeProbe, tally: MetricCounters, log: Any
     ) -> None:
+        from itinerary.observe.listener import HttpListener  # noqa: PLC0415 - aiohttp, which few nodes listen with
+
         settings, token = configuration.settings, configuration.health_token
         self._listener = HttpListener(
             at,

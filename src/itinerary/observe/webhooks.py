@@ -15,11 +15,10 @@ import hmac
 from collections.abc import Collection
 from typing import Final, Protocol
 
-import aiohttp
 import msgspec
 
 from itinerary.errors import ConfigError, ItineraryError
-from itinerary.executors.address_policy import HostLookup, PinnedResolver, checked_addresses, system_lookup
+from itinerary.executors.address_policy import HostLookup, checked_addresses, system_lookup
 from itinerary.executors.host_names import read_allowed
 from itinerary.executors.http_definition import read_http
 from itinerary.executors.secrets import Secret, SecretResolver, Value, environment_secret, resolve_values
@@ -93,6 +92,10 @@ class Webhook:
         Raises:
             DeliveryFailed: The alert did not arrive. The message names the host and no other part of the URL.
         """
+        import aiohttp  # noqa: PLC0415 - slow to import, and most programs never send an alert
+
+        from itinerary.executors.pinned_resolver import PinnedResolver  # noqa: PLC0415 - imports aiohttp
+
         host = "the receiver"
         try:
             call = read_http({"http": await self._resolved(receiver.url), "method": "POST"})

@@ -7,8 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any
 
-from litestar.types import ASGIApp
-
 from itinerary.api.running_node import RunningNode
 from itinerary.config.configuration import Configuration
 from itinerary.connections.refusals import Refusals
@@ -17,12 +15,13 @@ from itinerary.observe.listen_address import ListenAt
 from itinerary.operations.tokens import TokenBook, has_tokens
 from itinerary.web.access import Admission, RateLimits, check_listening
 from itinerary.web.access.local import OwnerOf
-from itinerary.web.api.routes import api_routes
+from itinerary.web.api.routes import API_ROUTES
 from itinerary.web.api.state import ApiState
 from itinerary.web.application import application
 from itinerary.web.live import LivePages
 from itinerary.web.pages.routes import PAGES
 from itinerary.web.pages.templates import read_ahead
+from itinerary.web.requests import ASGIApp
 from itinerary.web.server_state import ServerState
 from itinerary.web.stream_limits import STREAMS_MAX
 
@@ -86,7 +85,8 @@ class WebApplication(AbstractAsyncContextManager[ASGIApp]):
             LivePages(self._server),
             admission,
             self._log,
-            [*PAGES, *api_routes(self._service)],
+            [*PAGES, *API_ROUTES],
+            api=self._service,
             refusals=self._refusals,
             streams_max=self._streams_max,
         )

@@ -10,17 +10,16 @@ from hashlib import blake2b
 from importlib.resources import files
 from typing import Final
 
-from litestar import Response, get
-from litestar.datastructures import CacheControlHeader
-from litestar.params import FromPath
-
 from itinerary.web.access import PUBLIC
+from itinerary.web.http_responses import Response
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
+from itinerary.web.routes import page
 
 __all__ = ["static_file", "static_url"]
 
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_FOR_EVER: Final = CacheControlHeader(max_age=31_536_000, immutable=True, public=True)
+_FOR_EVER: Final = "max-age=31536000, public, immutable"
 
 
 @cache
@@ -39,11 +38,11 @@ def static_url(name: str) -> str:
     return f"/static/{_contents()[name][1]}/{name}"
 
 
-@get("/static/{known:str}/{name:str}", opt={"needs": PUBLIC}, include_in_schema=False, sync_to_thread=False)
-def static_file(known: FromPath[str], name: FromPath[str]) -> Response[bytes]:
+@page("/static/{known}/{name}", needs=PUBLIC)
+async def static_file(_: Request, known: str, name: str) -> Response[bytes]:
     """A file, under the address that names its content."""
     body, digest = _contents().get(name, (b"", ""))
     if not digest or known != digest:
         raise RequestRefused(404, "Not found", "there is no such file")
     media = _TYPES["." + name.rpartition(".")[2]]
-    return Response(body, media_type=media, headers={"Cache-Control": _FOR_EVER.to_header()})
+    return Response(body, media_type=media, headers={"Cache-Control": _FOR_EVER})

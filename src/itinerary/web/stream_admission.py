@@ -18,8 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from itinerary.model.scopes import Scope
-from itinerary.web.access import Admission
-from itinerary.web.litestar_guard import Connection, caller_of, visit_of
+from itinerary.web.guard import caller_of, visit_of
+from itinerary.web.requests import Request
 
 __all__ = ["RECHECK_INTERVAL", "joined", "over", "while_admitted"]
 
@@ -27,7 +27,7 @@ RECHECK_INTERVAL: Final = 0.5
 """The seconds between two checks that the caller is still admitted."""
 
 
-async def while_admitted(connection: Connection, messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+async def while_admitted(request: Request, messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """Yield messages until the last one, or until the caller of this request is no longer admitted.
 
     The stream counts among those of its caller.
@@ -35,15 +35,15 @@ async def while_admitted(connection: Connection, messages: AsyncGenerator[bytes,
     Raises:
         Refused: The caller has too many streams. Raised before the first message.
     """
-    with connection.app.state.streams.counted(caller_of(connection)):
-        async with aclosing(_rechecked(connection, messages)) as admitted:
+    with request.app.streams.counted(caller_of(request)):
+        async with aclosing(_rechecked(request, messages)) as admitted:
             async for message in admitted:
                 yield message
 
 
-async def _rechecked(connection: Connection, messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    admission: Admission = connection.app.state.admission
-    visit, loop = visit_of(connection, Scope.READ), asyncio.get_running_loop()
+async def _rechecked(request: Request, messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    admission = request.app.admission
+    visit, loop = visit_of(request, Scope.READ), asyncio.get_running_loop()
     check_at = loop.time() + RECHECK_INTERVAL
     pending: asyncio.Task[Any] | None = None
     async with aclosing(messages):

@@ -38,7 +38,7 @@ def test_no_command_imports_a_hostile_module_beside_the_job_file_that_it_reads(
     tmp_path: Path, arguments: list[str]
 ) -> None:
     mark = tmp_path / "was imported"
-    for name in ("json", "itinerary", "tomllib", "typer", "lmdb", "numpy", "reports"):
+    for name in ("json", "itinerary", "tomllib", "click", "lmdb", "numpy", "reports"):
         (tmp_path / f"{name}.py").write_text(HOSTILE.format(mark=str(mark)), "utf-8")
     (tmp_path / "jobs.toml").write_text("allow_modules = ['reports']\n" + JOBS, "utf-8")
     command, *options = arguments

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary.audit import AuditProgress, AuditResult, Check, audit_store
 from itinerary.cli.main import app as command_line

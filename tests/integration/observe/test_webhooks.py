@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import structlog
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary import Itinerary, every
 from itinerary.cli.main import app as command_line

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary import Itinerary, every
 from itinerary.cli.main import app as command_line

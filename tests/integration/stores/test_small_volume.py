@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary.cli.main import app as program
 from itinerary.errors import StoreFull

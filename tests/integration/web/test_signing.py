@@ -37,7 +37,7 @@ async def visitor(url: str, client: str = "192.0.2.99") -> AsyncIterator[httpx.A
     app = Itinerary(store=url, web_names=["jobs.example.com"])
     app.job("tick", every("1h")).task(work)
     async with app.running() as node, WebApplication(node, app.configuration, ELSEWHERE, engine_log()) as served:
-        transport = httpx.ASGITransport(served, client=(client, 4711))  # type: ignore[arg-type]  # litestar's types
+        transport = httpx.ASGITransport(served, client=(client, 4711))
         async with httpx.AsyncClient(transport=transport, base_url=HOME, headers=BROWSER) as browser:
             yield browser
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary import Itinerary, every
 from itinerary.cli.main import app as command_line
@@ -33,18 +33,12 @@ def url(tmp_path: Path) -> str:
 
 def completed(shell: str, words: list[str], url: str | None = None) -> list[str]:
     """What a shell offers for the last of these words."""
-    asked = {
-        "bash": {"COMP_WORDS": " ".join(["itinerary", *words]), "COMP_CWORD": str(len(words))},
-        "zsh": {"_TYPER_COMPLETE_ARGS": " ".join(["itinerary", *words])},
-        "fish": {
-            "_TYPER_COMPLETE_ARGS": " ".join(["itinerary", *words]),
-            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-        },
-    }[shell]
-    environment = {"_ITINERARY_COMPLETE": f"complete_{shell}", **asked, "ITINERARY_STORE": url}
+    place = words[-1] if shell == "fish" else str(len(words))
+    asked = {"COMP_WORDS": " ".join(["itinerary", *words]), "COMP_CWORD": place}
+    environment = {"_ITINERARY_COMPLETE": f"{shell}_complete", **asked, "ITINERARY_STORE": url}
     result = CliRunner().invoke(command_line, [], env=environment, prog_name="itinerary")
     assert result.stderr == ""
-    return result.stdout.split()
+    return [word.removeprefix("plain,") for word in result.stdout.split()]
 
 
 @pytest.mark.spec("U3", "completion")
@@ -80,3 +74,23 @@ def test_commands_options_and_choices_complete() -> None:
     assert "upcoming" in completed("bash", ["upc"])
     assert "--keep-for" in completed("bash", ["prune", "--keep"])
     assert completed("bash", ["history", "etl", "--state", "failed_"]) == ["failed_stale"]
+
+
+@pytest.mark.spec("U3", "completion")
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_installed_where_the_shell_looks_for_it(tmp_path: Path, shell: str) -> None:
+    environment = {"HOME": str(tmp_path), "SHELL": f"/bin/{shell}"}
+    shown = CliRunner().invoke(command_line, ["--show-completion"], env=environment)
+    installed = CliRunner().invoke(command_line, ["--install-completion"], env=environment)
+    assert (shown.exit_code, installed.exit_code) == (0, 0)
+    place = Path(installed.stdout.partition(" in ")[2].partition(";")[0])
+    assert place.is_relative_to(tmp_path)
+    assert place.read_text() == shown.stdout.removesuffix("\n")
+    assert "_ITINERARY_COMPLETE" in shown.stdout
+
+
+@pytest.mark.spec("U3", "completion")
+def test_a_shell_without_completion_is_a_usage_error() -> None:
+    result = CliRunner().invoke(command_line, ["--install-completion"], env={"SHELL": "/bin/dash"})
+    assert result.exit_code == 2
+    assert "bash, fish, zsh" in result.stderr

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary import Itinerary, cron, every
 from itinerary.cli.explain import in_lines

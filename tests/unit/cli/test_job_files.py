@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary.cli import crontab
 from itinerary.cli.load_app import load_app

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary import Itinerary, Retry, cron, once
 from itinerary.cli.main import app as command_line

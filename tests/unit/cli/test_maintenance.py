@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary import Itinerary
 from itinerary.cli.main import app as command_line

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from itinerary.cli.main import app as command_line
 

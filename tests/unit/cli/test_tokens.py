@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from itinerary.cli.main import app as command_line
 from itinerary.cli.tokens import print_tokens

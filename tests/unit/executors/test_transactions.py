@@ -113,7 +113,7 @@ async def ignores(ctx: Any) -> None:
     async with ctx.transaction() as tx:
         await tx.execute("insert")
         ring(ctx)
-        while not ctx._status.is_given_up:
+        while not ctx._flags.is_given_up:
             try:
                 await asyncio.sleep(0.001)
             except asyncio.CancelledError:
@@ -135,7 +135,7 @@ def plain_ignores(ctx: Any) -> None:
     with ctx.transaction() as tx:
         tx.execute("insert")
         ring(ctx)
-        while not ctx._status.is_given_up:
+        while not ctx._flags.is_given_up:
             threading.Event().wait(0.001)
 
 

@@ -90,7 +90,7 @@ async def open_dashboard(app: Itinerary, answers_within: float = 5.0) -> AsyncIt
         hub = LivePages(server)
         door = Admission(ListenAt("127.0.0.1", PORT), TokenBook(read), local=LocalScope.ADMIN, owner_of=own_user)
         served = application(hub, door, engine_log(), PAGES)
-        transport = httpx.ASGITransport(served, client=("127.0.0.1", 50_000))  # type: ignore[arg-type]  # litestar's types
+        transport = httpx.ASGITransport(served, client=("127.0.0.1", 50_000))
         try:
             async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{PORT}") as client:
                 yield Dashboard(app, node, server, hub, client)

@@ -7,11 +7,10 @@ message is text, and is escaped like any other text.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, Final
+from typing import Final
 
-from litestar.connection import ASGIConnection
-
-from itinerary.web.litestar_guard import add_headers
+from itinerary.web.guard import add_headers
+from itinerary.web.requests import Request
 
 __all__ = ["leave_notice", "take_notice"]
 
@@ -19,16 +18,14 @@ _COOKIE: Final = "itinerary_notice"
 _TEXT_MAX: Final = 300
 _LIVES_FOR: Final = 60
 
-Connection = ASGIConnection[Any, Any, Any, Any]
 
-
-def leave_notice(request: Connection, text: str) -> None:
+def leave_notice(request: Request, text: str) -> None:
     """Show a message on the next page."""
     short = text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
     _set(request, urlsafe_b64encode(short.encode(errors="replace")).decode(), _LIVES_FOR)
 
 
-def take_notice(request: Connection) -> str | None:
+def take_notice(request: Request) -> str | None:
     """Return the message for this page, if there is one, and remove its cookie."""
     value = request.cookies.get(_COOKIE)
     if value is None:
@@ -41,7 +38,7 @@ def take_notice(request: Connection) -> str | None:
     return text if len(text) <= _TEXT_MAX else None
 
 
-def _set(request: Connection, value: str, lives_for: int) -> None:
+def _set(request: Request, value: str, lives_for: int) -> None:
     secure = "; Secure" if request.scope["scheme"] == "https" else ""
     cookie = f"{_COOKIE}={value}; Path=/; Max-Age={lives_for}; HttpOnly; SameSite=Strict{secure}"
     add_headers(request, [("Set-Cookie", cookie)])

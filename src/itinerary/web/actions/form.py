@@ -6,18 +6,17 @@ import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs
 from uuid import uuid4
-
-from litestar import Request
 
 from itinerary.errors import ConfigError, WindowError
 from itinerary.model.text import shown
 from itinerary.operations.idempotency import RequestKey
 from itinerary.schedules.instants import microseconds_of
-from itinerary.web.litestar_guard import FORM_TYPE
+from itinerary.web.guard import FORM_TYPE
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
 
 __all__ = ["REASON_MAX", "FormFields", "instant_typed", "new_key", "read_form"]
 
@@ -95,10 +94,9 @@ def new_key() -> str:
     return uuid4().hex
 
 
-async def read_form(request: Request[Any, Any, Any], allowed: Collection[str]) -> FormFields:
+async def read_form(request: Request, allowed: Collection[str]) -> FormFields:
     """Read the form of a request. Raises Refused if the body is no form, or has an unknown field (Q7)."""
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media != FORM_TYPE:
+    if request.media_type != FORM_TYPE:
         raise RequestRefused(415, "Not a form", f"send it as {FORM_TYPE}")
     try:
         text = (await request.body()).decode()

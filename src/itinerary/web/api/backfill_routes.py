@@ -8,9 +8,6 @@ from typing import Annotated, Final
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
-from litestar import Response
-from litestar.params import QueryParameter
-
 from itinerary.model.ids import job_id
 from itinerary.model.rows import JobRow
 from itinerary.model.states import FINAL
@@ -18,15 +15,18 @@ from itinerary.operations.backfill import Backfill, BackfillWish
 from itinerary.operations.idempotency import check_same
 from itinerary.read.snapshot import at
 from itinerary.web.api.backfills import TrackedBackfill
+from itinerary.web.api.parameters import BackfillKey, JobName, Key, QueryParameter
 from itinerary.web.api.request_bodies import BackfillBody, Instant, microseconds
 from itinerary.web.api.responses import BackfillResponse
-from itinerary.web.api.routing import AnyRequest, BackfillKey, JobName, Key, Sent, changing, key_of, read_body, reading
-from itinerary.web.api.state import Api
+from itinerary.web.api.routing import Sent, changing, key_of, read_body, reading
+from itinerary.web.api.state import ApiState
 from itinerary.web.heavy.ask import read_answer
 from itinerary.web.heavy.perform import MadeRow
 from itinerary.web.heavy.previews import check_range, preview_of
 from itinerary.web.heavy.works import MadeWork
+from itinerary.web.http_responses import Response
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
 
 __all__ = ["BACKFILLS"]
 
@@ -35,13 +35,13 @@ _LISTED_MAX: Final = 1_000
 
 
 @changing(
-    "/jobs/{job:str}/backfill",
+    "/jobs/{job}/backfill",
     summary="Run a job's instants of the past again, or for the first time",
     tag=_TAG,
     status=202,
 )
 async def backfill_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[BackfillBody], key: Key = None
+    request: Request, api: ApiState, job: JobName, data: Sent[BackfillBody], key: Key = None
 ) -> Response[BackfillResponse]:
     """This node works it off, so many at a time; `follow` says where to look how far it is. Sent again with the same
     key, to any node, it goes on where it was. A dry run only says what would be run."""
@@ -76,14 +76,14 @@ async def backfill_job(
     return Response(_told(planned, wish, row, made, worked), status_code=202)
 
 
-@reading("/jobs/{job:str}/backfills/{name:str}", summary="Look how far a backfill is", tag=_TAG)
+@reading("/jobs/{job}/backfills/{name}", summary="Look how far a backfill is", tag=_TAG)
 async def show_backfill(
-    request: AnyRequest,
-    api: Api,
+    request: Request,
+    api: ApiState,
     job: JobName,
     name: BackfillKey,
-    start: Annotated[Instant, QueryParameter(name="from", description="As it was asked for.")],
-    end: Annotated[Instant, QueryParameter(name="to", description="As it was asked for.")],
+    start: Annotated[Instant, QueryParameter("As it was asked for.", "from")],
+    end: Annotated[Instant, QueryParameter("As it was asked for.", "to")],
 ) -> BackfillResponse:
     """By its key and its range, on any node: what the store has of it."""
     _, row = await api.job(job)
@@ -102,7 +102,7 @@ async def show_backfill(
 BACKFILLS: Final = (backfill_job, show_backfill)
 
 
-async def _made(request: AnyRequest, job: JobRow, start: int, end: int, key: str) -> list[MadeRow]:
+async def _made(request: Request, job: JobRow, start: int, end: int, key: str) -> list[MadeRow]:
     """Return the rows that a backfill has created."""
     return await read_answer(request, MadeWork(job=job.number, start=start, end=end, key=key), list[MadeRow])
 

@@ -11,6 +11,7 @@ from itinerary.model.scopes import Scope
 from itinerary.operations.job_updates import DefinitionChange, Diff
 from itinerary.schedules import Schedule, cron, from_json
 from itinerary.schedules.instants import MICROSECONDS
+from itinerary.web.api.parameters import JobName, Key
 from itinerary.web.api.request_bodies import (
     PauseBody,
     ReasonBody,
@@ -21,19 +22,20 @@ from itinerary.web.api.request_bodies import (
     microseconds,
 )
 from itinerary.web.api.responses import ChangeResponse, changed
-from itinerary.web.api.routing import AnyRequest, JobName, Key, Sent, changing, key_of, read_body
-from itinerary.web.api.state import Api
+from itinerary.web.api.routing import Sent, changing, key_of, read_body
+from itinerary.web.api.state import ApiState
 from itinerary.web.heavy.bounds import CHANGE_MAX, check_compared
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
 
 __all__ = ["CHANGES"]
 
 _TAG: Final = "changes"
 
 
-@changing("/jobs/{job:str}/pause", summary="Skip a job's instants, until it is resumed", tag=_TAG)
+@changing("/jobs/{job}/pause", summary="Skip a job's instants, until it is resumed", tag=_TAG)
 async def pause_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[PauseBody | None] = None, key: Key = None
+    request: Request, api: ApiState, job: JobName, data: Sent[PauseBody | None] = None, key: Key = None
 ) -> ChangeResponse:
     """None of them is recovered. What was to run before and has not started is held."""
     body = read_body(PauseBody, data)
@@ -43,9 +45,9 @@ async def pause_job(
     return replace(changed(row, made), held=len(await operator.changes.held(row.name)))
 
 
-@changing("/jobs/{job:str}/resume", summary="End a pause", tag=_TAG)
+@changing("/jobs/{job}/resume", summary="End a pause", tag=_TAG)
 async def resume_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[ResumeBody | None] = None, key: Key = None
+    request: Request, api: ApiState, job: JobName, data: Sent[ResumeBody | None] = None, key: Key = None
 ) -> ChangeResponse:
     """Without one it has no effect. What it held runs, or is skipped."""
     body = read_body(ResumeBody, data)
@@ -56,9 +58,9 @@ async def resume_job(
     return replace(changed(row, made), **counts)
 
 
-@changing("/jobs/{job:str}/stop", summary="Expect nothing of a job from now on", tag=_TAG)
+@changing("/jobs/{job}/stop", summary="Expect nothing of a job from now on", tag=_TAG)
 async def stop_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[ReasonBody | None] = None, key: Key = None
+    request: Request, api: ApiState, job: JobName, data: Sent[ReasonBody | None] = None, key: Key = None
 ) -> ChangeResponse:
     """Until it is started again. What runs finishes."""
     body = read_body(ReasonBody, data)
@@ -66,9 +68,9 @@ async def stop_job(
     return changed(row, await operator.changes.stop(row.name, body.reason, key_of(request, key, body)))
 
 
-@changing("/jobs/{job:str}/start", summary="Expect a job's instants again", tag=_TAG)
+@changing("/jobs/{job}/start", summary="Expect a job's instants again", tag=_TAG)
 async def start_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[ReasonBody | None] = None, key: Key = None
+    request: Request, api: ApiState, job: JobName, data: Sent[ReasonBody | None] = None, key: Key = None
 ) -> ChangeResponse:
     """What it would have had meanwhile is not made up for."""
     body = read_body(ReasonBody, data)
@@ -76,9 +78,9 @@ async def start_job(
     return changed(row, await operator.changes.start(row.name, body.reason, key_of(request, key, body)))
 
 
-@changing("/jobs/{job:str}/remove", summary="Take a job away", tag=_TAG, needs=Scope.ADMIN)
+@changing("/jobs/{job}/remove", summary="Take a job away", tag=_TAG, needs=Scope.ADMIN)
 async def remove_job(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[ReasonBody | None] = None, key: Key = None
+    request: Request, api: ApiState, job: JobName, data: Sent[ReasonBody | None] = None, key: Key = None
 ) -> ChangeResponse:
     """What has not started is cancelled, what runs finishes, and its history stays."""
     body = read_body(ReasonBody, data)
@@ -86,9 +88,9 @@ async def remove_job(
     return changed(row, await operator.changes.remove(row.name, body.reason, key_of(request, key, body)))
 
 
-@changing("/jobs/{job:str}/skip", summary="Pass over one occurrence that is to come", tag=_TAG)
+@changing("/jobs/{job}/skip", summary="Pass over one occurrence that is to come", tag=_TAG)
 async def skip_instant(
-    request: AnyRequest, api: Api, job: JobName, data: Sent[SkipBody], key: Key = None
+    request: Request, api: ApiState, job: JobName, data: Sent[SkipBody], key: Key = None
 ) -> ChangeResponse:
     """It is recorded as skipped when its time comes."""
     data = read_body(SkipBody, data, is_required=True)
@@ -97,8 +99,8 @@ async def skip_instant(
     return changed(row, await operator.changes.skip(row.name, at, data.reason, key_of(request, key, data)))
 
 
-@changing("/jobs/{job:str}/update", summary="Make the next version of a job", tag=_TAG, needs=Scope.ADMIN)
-async def update_job(request: AnyRequest, api: Api, job: JobName, data: Sent[UpdateBody], key: Key = None) -> Diff:
+@changing("/jobs/{job}/update", summary="Make the next version of a job", tag=_TAG, needs=Scope.ADMIN)
+async def update_job(request: Request, api: ApiState, job: JobName, data: Sent[UpdateBody], key: Key = None) -> Diff:
     """Its schedule, its options, or both; which instants that adds, removes and keeps. What it runs stays as it is."""
     data = read_body(UpdateBody, data, is_required=True)
     check_compared(data.window, CHANGE_MAX, instead="use `itinerary update`")
@@ -117,10 +119,10 @@ async def update_job(request: AnyRequest, api: Api, job: JobName, data: Sent[Upd
     )
 
 
-@changing(
-    "/jobs/{job:str}/rollback", summary="Make a version that says what an old one said", tag=_TAG, needs=Scope.ADMIN
-)
-async def roll_back_job(request: AnyRequest, api: Api, job: JobName, data: Sent[RollbackBody], key: Key = None) -> Diff:
+@changing("/jobs/{job}/rollback", summary="Make a version that says what an old one said", tag=_TAG, needs=Scope.ADMIN)
+async def roll_back_job(
+    request: Request, api: ApiState, job: JobName, data: Sent[RollbackBody], key: Key = None
+) -> Diff:
     """Tasks and all."""
     data = read_body(RollbackBody, data, is_required=True)
     check_compared(data.window, CHANGE_MAX, instead="use `itinerary update`")

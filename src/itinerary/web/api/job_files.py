@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from litestar import Response
-
 from itinerary.config.configuration import SETTING_KEYS
 from itinerary.core.timeline.definitions import read_definition
 from itinerary.errors import ItineraryError
@@ -29,16 +27,19 @@ from itinerary.operations.apply import ApplyOptions, apply_jobs
 from itinerary.operations.job_updates import is_removed
 from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules.durations import SECOND
+from itinerary.web.api.parameters import Key
 from itinerary.web.api.request_bodies import ApplyBody, JobsBody
 from itinerary.web.api.responses import ApplyResponse
-from itinerary.web.api.routing import AnyRequest, Key, Sent, by_whom, changing, key_of, read_body
-from itinerary.web.api.state import Api, ApiState
+from itinerary.web.api.routing import Sent, by_whom, changing, key_of, read_body
+from itinerary.web.api.state import ApiState
 from itinerary.web.heavy.ask import json_of, read_answer
 from itinerary.web.heavy.bounds import CHANGE_MAX, PLANNED_JOBS_MAX, check_compared
 from itinerary.web.heavy.documents import SENT_FILE, unpack_document
 from itinerary.web.heavy.works import PlanWork, ReadFileWork, SentJob
+from itinerary.web.http_responses import Response
 from itinerary.web.problems import RequestRefused
 from itinerary.web.request_policy import check_definition
+from itinerary.web.requests import Request
 
 __all__ = ["FILES", "sent_jobs"]
 
@@ -46,7 +47,7 @@ _TAG: Final = "job files"
 
 
 @changing("/plan", summary="Say which occurrences a job file would add and remove", tag=_TAG, needs=Scope.READ)
-async def plan_file(request: AnyRequest, api: Api, data: Sent[ApplyBody]) -> Response[ApplyResponse]:
+async def plan_file(request: Request, api: ApiState, data: Sent[ApplyBody]) -> Response[ApplyResponse]:
     """Nothing is changed. What is in the store and not in the file stays as it is, unless `remove` names it. At most
     31 days of a thousand jobs are compared."""
     data = read_body(ApplyBody, data, is_required=True)
@@ -64,7 +65,7 @@ async def plan_file(request: AnyRequest, api: Api, data: Sent[ApplyBody]) -> Res
 
 
 @changing("/apply", summary="Bring the store to what a job file says, in one transaction", tag=_TAG, needs=Scope.ADMIN)
-async def apply_file(request: AnyRequest, api: Api, data: Sent[ApplyBody], key: Key = None) -> ApplyResponse:
+async def apply_file(request: Request, api: ApiState, data: Sent[ApplyBody], key: Key = None) -> ApplyResponse:
     """Applied twice, it changes nothing."""
     data = read_body(ApplyBody, data, is_required=True)
     check_compared(data.window, CHANGE_MAX, instead="use `itinerary apply`")
@@ -74,7 +75,7 @@ async def apply_file(request: AnyRequest, api: Api, data: Sent[ApplyBody], key: 
 FILES: Final = (plan_file, apply_file)
 
 
-async def sent_jobs(request: AnyRequest, api: ApiState, data: JobsBody, start: int | None) -> tuple[SentJob, ...]:
+async def sent_jobs(request: Request, api: ApiState, data: JobsBody, start: int | None) -> tuple[SentJob, ...]:
     """Return the jobs of a request as a store would keep them.
 
     Args:
@@ -119,7 +120,7 @@ def _policy(api: ApiState, data: ApplyBody) -> UpdatePolicy:
     return api.server.configuration.settings.update_policy if data.policy is None else data.policy
 
 
-async def _applied(request: AnyRequest, api: ApiState, data: ApplyBody, key: str | None) -> ApplyResponse:
+async def _applied(request: Request, api: ApiState, data: ApplyBody, key: str | None) -> ApplyResponse:
     operator = await api.operator(request)
     _check_body(data)
     declared = await declared_in(api, await asyncio.to_thread(_document, data))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Annotated, Final
 
-from litestar import Response
-from litestar.params import QueryParameter
+from msgspec import Meta
 
 from itinerary.explain import Explanation, explain
 from itinerary.model.rows import JobRow
@@ -18,11 +17,14 @@ from itinerary.read.upcoming import UpcomingRuns
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.schedules.instants import Moment
 from itinerary.web.api.lookup import cursor_of, read_cursor
+from itinerary.web.api.parameters import Cursor, JobName, Limit, NameText, QueryParameter
 from itinerary.web.api.responses import JobResponse, JobsPage, JobSummaryResponse, RunsPage
-from itinerary.web.api.routing import AnyRequest, JobName, Limit, reading
-from itinerary.web.api.state import Api
+from itinerary.web.api.routing import reading
+from itinerary.web.api.state import ApiState
 from itinerary.web.heavy.ask import json_of
 from itinerary.web.heavy.works import UpcomingWork
+from itinerary.web.http_responses import Response
+from itinerary.web.requests import Request
 
 __all__ = ["JOBS"]
 
@@ -33,17 +35,16 @@ _JUDGED_MAX: Final = 2_000
 """The maximum number of jobs whose state is computed for one page, which is slower."""
 _PARTS_MAX: Final = 500
 
-Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]
-Pattern = Annotated[str | None, QueryParameter(max_length=255, description="Only names that fit: `etl`, `report*`.")]
+Pattern = Annotated[NameText | None, QueryParameter("Only names that fit: `etl`, `report*`.")]
 
 
 @reading("/jobs", summary="List jobs, in the order of their names", tag=_TAG)
 async def list_jobs(
-    api: Api,
+    api: ApiState,
     pattern: Pattern = None,
     states: Annotated[
         list[JobState] | None,
-        QueryParameter(name="state", description="Only jobs that stand so; may be given several times."),
+        QueryParameter("Only jobs that stand so; may be given several times.", "state"),
     ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -72,20 +73,20 @@ async def list_jobs(
     return JobsPage(tuple([JobSummaryResponse.of(await reader.seen(one)) for one in found]), None)
 
 
-@reading("/jobs/{job:str}", summary="Look at one job", tag=_TAG)
-async def show_job(api: Api, job: JobName, limit: Limit = 5) -> JobResponse:
+@reading("/jobs/{job}", summary="Look at one job", tag=_TAG)
+async def show_job(api: ApiState, job: JobName, limit: Limit = 5) -> JobResponse:
     """What is in force, where each value of its configuration came from, its last changes, and what waits."""
     snapshot, row = await api.job(job)
     return JobResponse.of(await job_detail(snapshot, row, limit=limit))
 
 
-@reading("/jobs/{job:str}/history", summary="List a job's occurrences, those that ended last first", tag=_TAG)
+@reading("/jobs/{job}/history", summary="List a job's occurrences, those that ended last first", tag=_TAG)
 async def list_history(
-    api: Api,
+    api: ApiState,
     job: JobName,
     states: Annotated[
         list[OccurrenceState] | None,
-        QueryParameter(name="state", description="Only these; may be repeated."),
+        QueryParameter("Only these; may be repeated.", "state"),
     ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -99,16 +100,14 @@ async def list_history(
     return RunsPage(page.job, page.active, page.runs, cursor_of("history", page.next))
 
 
-@reading("/jobs/{job:str}/explain", summary="Say why a job ran, ran late, or did not", tag=_TAG)
+@reading("/jobs/{job}/explain", summary="Say why a job ran, ran late, or did not", tag=_TAG)
 async def explain_job(
-    api: Api,
+    api: ApiState,
     job: JobName,
     time: Annotated[
-        str | None,
+        Annotated[str, Meta(max_length=40)] | None,
         QueryParameter(
-            max_length=40,
-            name="at",
-            description="Which instant: `2026-03-01T05:00` by its zone's clock, or with an offset; else the last.",
+            "Which instant: `2026-03-01T05:00` by its zone's clock, or with an offset; else the last.", "at"
         ),
     ] = None,
 ) -> Explanation:
@@ -120,14 +119,14 @@ async def explain_job(
 
 @reading("/upcoming", summary="List what is due in the next hours", tag=_TAG)
 async def list_upcoming(
-    request: AnyRequest,
-    api: Api,
+    request: Request,
+    api: ApiState,
     pattern: Pattern = None,
-    span: Annotated[
-        str, QueryParameter(name="for", max_length=60, description="For how long from now on: `6h`, `2d`.")
-    ] = "6h",
+    span: Annotated[str, Meta(max_length=60), QueryParameter("For how long from now on: `6h`, `2d`.", "for")] = "6h",
     parts: Annotated[
-        int, QueryParameter(ge=1, le=_PARTS_MAX, description="In how many parts the time is divided, to count in each.")
+        int,
+        Meta(ge=1, le=_PARTS_MAX),
+        QueryParameter("In how many parts the time is divided, to count in each."),
     ] = 60,
     limit: Limit = 20,
 ) -> Response[UpcomingRuns]:

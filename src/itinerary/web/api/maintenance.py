@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, cast
 
-from litestar import Response
-from litestar.params import PathParameter, QueryParameter
-
 from itinerary.audit import AuditResult
 from itinerary.model.retention import PruneCursor, Retention
 from itinerary.model.scopes import Scope
@@ -16,18 +13,20 @@ from itinerary.read.nodes import nodes_seen
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.stores.store import EngineStore
 from itinerary.web.api.lookup import cursor_of, read_cursor
+from itinerary.web.api.parameters import Cursor, Key, Limit, NameText, PathParameter, QueryParameter
 from itinerary.web.api.request_bodies import Instant, PruneBody, microseconds
 from itinerary.web.api.responses import NodesResponse, PruneResponse, StatisticsResponse
-from itinerary.web.api.routing import AnyRequest, Key, Limit, Sent, by_whom, changing, key_of, read_body, reading
-from itinerary.web.api.state import Api
+from itinerary.web.api.routing import Sent, by_whom, changing, key_of, read_body, reading
+from itinerary.web.api.state import ApiState
 from itinerary.web.heavy.ask import json_of
 from itinerary.web.heavy.bounds import AUDITED
 from itinerary.web.heavy.works import AuditWork
+from itinerary.web.http_responses import Response
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
 
 __all__ = ["CARE"]
 
-Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]
 
 _TAG: Final = "store"
 _STATISTICS_FOR: Final = 600 * SECOND
@@ -35,8 +34,8 @@ _STATISTICS_FOR: Final = 600 * SECOND
 
 @reading("/nodes", summary="List nodes, those that joined last first", tag=_TAG)
 async def list_nodes(
-    api: Api,
-    everyone: Annotated[bool, QueryParameter(name="all", description="Those that have left, too.")] = False,  # noqa: FBT002 - a parameter of the address
+    api: ApiState,
+    everyone: Annotated[bool, QueryParameter("Those that have left, too.", "all")] = False,  # noqa: FBT002 - a parameter of the address
     limit: Limit = 50,
 ) -> NodesResponse:
     """Who is there, since when, what they hold, how their clocks have jumped."""
@@ -45,16 +44,12 @@ async def list_nodes(
     return NodesResponse(tuple(await nodes_seen(snapshot.store, snapshot.now, names, limit=limit, gone=everyone)))
 
 
-@reading("/nodes/{node:str}/statistics", summary="List what a node's loop did, newest first", tag=_TAG)
+@reading("/nodes/{node}/statistics", summary="List what a node's loop did, newest first", tag=_TAG)
 async def list_statistics(
-    api: Api,
-    node: Annotated[
-        str, PathParameter(max_length=255, description="Its name, for its newest start, or the number of one start.")
-    ],
-    start: Annotated[
-        Instant | None, QueryParameter(name="from", description="From when on; else the last ten minutes.")
-    ] = None,
-    end: Annotated[Instant | None, QueryParameter(name="to", description="Before when; else up to now.")] = None,
+    api: ApiState,
+    node: Annotated[NameText, PathParameter("Its name, for its newest start, or the number of one start.")],
+    start: Annotated[Instant | None, QueryParameter("From when on; else the last ten minutes.", "from")] = None,
+    end: Annotated[Instant | None, QueryParameter("Before when; else up to now.", "to")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> StatisticsResponse:
@@ -73,12 +68,10 @@ async def list_statistics(
 
 @reading("/audit", summary="Say whether everything that was due was decided, exactly once", tag=_TAG)
 async def audit_window(
-    request: AnyRequest,
-    api: Api,
-    start: Annotated[Instant, QueryParameter(name="from", description="From when on.")],
-    end: Annotated[
-        Instant | None, QueryParameter(name="to", description="Before when; else as far as everything is decided.")
-    ] = None,
+    request: Request,
+    api: ApiState,
+    start: Annotated[Instant, QueryParameter("From when on.", "from")],
+    end: Annotated[Instant | None, QueryParameter("Before when; else as far as everything is decided.", "to")] = None,
 ) -> Response[AuditResult]:
     """What is lost, doubled or wrong in a window of at most 31 days that is past."""
     first = microseconds("from", start)
@@ -92,7 +85,7 @@ async def audit_window(
 
 @changing("/prune", summary="Remove old history", tag=_TAG, needs=Scope.ADMIN)
 async def prune_history(
-    request: AnyRequest, api: Api, data: Sent[PruneBody | None] = None, key: Key = None
+    request: Request, api: ApiState, data: Sent[PruneBody | None] = None, key: Key = None
 ) -> PruneResponse:
     """What has not ended, what the watermark needs, and the last day before it always stay. Asked again, it removes
     what has become old meanwhile."""

@@ -1,22 +1,18 @@
-"""The OpenAPI document, which litestar generates from the routes and their types.
-
-This module corrects the places where litestar is inexact: bodies accept no additional keys, a nullable value is `anyOf`
-and not `oneOf`, and integers have integer bounds.
-"""
+"""The OpenAPI document, made from the routes and from the types of their functions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
-from litestar import Litestar
-from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.spec import Components, SecurityScheme, Tag
-from litestar.types import ControllerRouterHandler
 
 from itinerary.node.thread import installed_version
-from itinerary.web.api import request_bodies as bodies
+from itinerary.web.api.parameters import ParameterField
+from itinerary.web.api.routing import NO_BODY, Operation
+from itinerary.web.http_responses import EVENTS_TYPE, JSON_TYPE
+from itinerary.web.problems import PROBLEM_TYPE, ProblemDocument
+from itinerary.web.routes import Route
 
 __all__ = ["document_of"]
 
@@ -36,61 +32,101 @@ _TAGS: Final = {
     "store": "Nodes, audit, forgetting",
     "live": "What changes, as it does",
 }
+_ALWAYS: Final = (400, 401, 403, 405, 421, 429, 431, 500, 503)
+_WITH_BODY: Final = (409, 413, 415, 422)
+_SAYS: Final = {
+    400: "What was asked for is wrong, and why.",
+    401: "A token is needed, or this one is no longer good.",
+    403: "The token's scope is not enough, or the request came from another site.",
+    404: "There is no such thing, or not any more.",
+    405: "Nothing is done there in this way.",
+    409: "It has been changed meanwhile, or has ended.",
+    413: "Too large.",
+    415: "A body must be JSON.",
+    421: "The request was meant for another host.",
+    422: "The key was used for another request.",
+    429: "Too many requests; Retry-After says when.",
+    431: "Too many headers, or too large ones.",
+    500: "A mistake of ours; the node's log has it.",
+    503: "The store cannot be reached, or too much is going on; ask again.",
+}
+
+Json = dict[str, Any]
 
 
-def document_of(routes: Sequence[ControllerRouterHandler]) -> dict[str, Any]:
-    """Return the OpenAPI document of these routes."""
-    config = OpenAPIConfig(
-        title="Itinerary",
-        version=installed_version(),
-        description=_ABOUT,
-        use_handler_docstrings=True,
-        tags=[Tag(name, description=says) for name, says in _TAGS.items()],
-        components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
-        security=[{"token": []}, {}],
-    )
-    found: dict[str, Any] = Litestar(
-        list(routes), openapi_config=config, logging_config=None
-    ).openapi_schema.to_schema()
-    for name in _strict():
-        if (schema := found["components"]["schemas"].get(name)) is not None:
-            schema["additionalProperties"] = False
-    for path in found["paths"].values():
-        for operation in path.values():
-            _with_optional_body(operation)
-    _said_exactly(found)
+def document_of(routes: Iterable[Route]) -> Json:
+    """Return the OpenAPI document of the routes that it lists."""
+    listed = [route for route in routes if isinstance(route.operation, Operation) and route.operation.is_listed]
+    schemas = _Schemas(route.operation for route in listed)
+    paths: dict[str, Json] = {}
+    for route in listed:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Itinerary", "version": installed_version(), "description": _ABOUT},
+        "servers": [{"url": "/"}],
+        "security": [{"token": []}, {}],
+        "tags": [{"name": name, "description": says} for name, says in _TAGS.items()],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+class _Schemas:
+    """The JSON schemas of all types that the routes name."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        kinds: list[Any] = [ProblemDocument]
+        for operation in operations:
+            kinds += [operation.body_type, operation.response_type, *(field.kind for field in operation.parameters)]
+        kinds = [kind for kind in kinds if kind is not NO_BODY and kind is not None]
+        found, self.components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+        self._found = dict(zip(map(repr, kinds), found, strict=True))
+
+    def of(self, kind: Any) -> Json:
+        """Return the schema of a type."""
+        return dict(self._found[repr(kind)])
+
+
+def _operation(route: Route, schemas: _Schemas) -> Json:
+    operation: Operation = route.operation
+    has_body = operation.body_type is not NO_BODY
+    found: Json = {
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": operation.description,
+        "operationId": operation.name,
+        "parameters": [_parameter(field, schemas) for field in operation.parameters],
+        "responses": _responses(route, operation, schemas),
+    }
+    if has_body:
+        content = {JSON_TYPE: {"schema": schemas.of(operation.body_type)}}
+        found["requestBody"] = {"content": content, "required": operation.is_body_required}
     return found
 
 
-def _strict() -> list[str]:
-    """Return the type names of bodies, which accept no additional keys."""
-    kinds = [kind for kind in vars(bodies).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
-    return [kind.__name__ for kind in kinds if kind.__struct_config__.forbid_unknown_fields]
+def _parameter(field: ParameterField, schemas: _Schemas) -> Json:
+    schema = schemas.of(field.kind)
+    if not field.is_required and field.default is not None:
+        schema["default"] = msgspec.to_builtins(field.default)
+    return {
+        "name": field.name,
+        "in": field.place,
+        "description": field.description,
+        "required": field.is_required,
+        "schema": schema,
+    }
 
 
-def _with_optional_body(operation: dict[str, Any]) -> None:
-    body = operation.get("requestBody")
-    if body is None:
-        return
-    for content in body["content"].values():
-        kinds = content["schema"].get("oneOf", [])
-        if {"type": "null"} in kinds:
-            body["required"] = False
-
-
-def _said_exactly(part: Any) -> None:
-    """Replace `oneOf` by `anyOf`, and float bounds of integers by integers."""
-    if isinstance(part, list):
-        for one in part:
-            _said_exactly(one)
-        return
-    if not isinstance(part, dict):
-        return
-    if "oneOf" in part:
-        kinds = part.pop("oneOf")
-        part |= {} if {} in kinds else {"anyOf": kinds}
-    for key in ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"):
-        if isinstance(part.get(key), float) and part.get("type") == "integer":
-            part[key] = int(part[key])
-    for one in part.values():
-        _said_exactly(one)
+def _responses(route: Route, operation: Operation, schemas: _Schemas) -> Json:
+    kind = operation.response_type
+    done = {EVENTS_TYPE: {"schema": {}}} if kind is None else {JSON_TYPE: {"schema": schemas.of(kind)}}
+    refused = {*_ALWAYS, *(_WITH_BODY if route.method == "POST" else ()), *((404,) if route.parameters else ())}
+    problem = {PROBLEM_TYPE: {"schema": schemas.of(ProblemDocument)}}
+    return {
+        str(operation.status): {"description": operation.returns, "content": done},
+        **{str(status): {"description": _SAYS[status], "content": problem} for status in sorted(refused)},
+    }

@@ -4,44 +4,45 @@ from __future__ import annotations
 
 from typing import Final
 
-from litestar import Response, get
-
 from itinerary.model.scopes import Scope
 from itinerary.observe.metrics import CONTENT_TYPE
 from itinerary.web.api.responses import ProbeResponse
-from itinerary.web.api.state import Api
+from itinerary.web.api.state import ApiState
+from itinerary.web.http_responses import Response
+from itinerary.web.requests import Request
+from itinerary.web.routes import page
 
 __all__ = ["PROBING"]
 
 
-@get("/health/live", opt={"needs": Scope.READ}, include_in_schema=False)
-async def is_live(api: Api) -> Response[ProbeResponse]:
+@page("/health/live", needs=Scope.READ)
+async def is_live(request: Request) -> Response[ProbeResponse]:
     """Whether the engine's loop answers."""
-    return await _told(api, "live")
+    return await _told(request.app.api, "live")
 
 
-@get("/health/ready", opt={"needs": Scope.READ}, include_in_schema=False)
-async def is_ready(api: Api) -> Response[ProbeResponse]:
+@page("/health/ready", needs=Scope.READ)
+async def is_ready(request: Request) -> Response[ProbeResponse]:
     """Whether the node takes work."""
-    return await _told(api, "ready")
+    return await _told(request.app.api, "ready")
 
 
-@get("/health/progress", opt={"needs": Scope.READ}, include_in_schema=False)
-async def makes_progress(api: Api) -> Response[ProbeResponse]:
+@page("/health/progress", needs=Scope.READ)
+async def makes_progress(request: Request) -> Response[ProbeResponse]:
     """Whether nothing has been due and undecided for too long."""
-    return await _told(api, "progress")
+    return await _told(request.app.api, "progress")
 
 
-@get("/metrics", opt={"needs": Scope.READ}, include_in_schema=False)
-async def all_metrics(api: Api) -> Response[bytes]:
+@page("/metrics", needs=Scope.READ)
+async def all_metrics(request: Request) -> Response[bytes]:
     """All metrics, as Prometheus reads them."""
-    return Response(await api.probes.metrics(), media_type=CONTENT_TYPE)
+    return Response(await request.app.api.probes.metrics(), media_type=CONTENT_TYPE)
 
 
 PROBING: Final = (is_live, is_ready, makes_progress, all_metrics)
 
 
-async def _told(api: Api, probe: str) -> Response[ProbeResponse]:
+async def _told(api: ApiState, probe: str) -> Response[ProbeResponse]:
     verdict = await api.probes.verdict(probe)
     told = ProbeResponse("ok" if verdict.ok else "failing", verdict.why)
     return Response(told, status_code=200 if verdict.ok else 503)

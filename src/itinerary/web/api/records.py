@@ -8,9 +8,7 @@ from typing import Annotated, Final
 from uuid import uuid4
 
 import msgspec
-from litestar import Response
-from litestar.params import HeaderParameter, QueryParameter
-from litestar.response import Stream
+from msgspec import Meta
 
 from itinerary.errors import NotFoundError
 from itinerary.model.queries import EventsAtQuery, EventsQuery, PartitionsQuery, StreamsQuery
@@ -22,26 +20,17 @@ from itinerary.records.declaration import ONE_PARTITION
 from itinerary.records.event_types import produced
 from itinerary.records.inspect import desks
 from itinerary.web.api.lookup import cursor_of, read_cursor
+from itinerary.web.api.parameters import Cursor, DeskName, Key, LastEventId, Limit, NameText, QueryParameter
 from itinerary.web.api.request_bodies import AppendBody
 from itinerary.web.api.responses import AppendResponse, EventsResponse, PartitionsResponse, RecordSchedulersResponse
-from itinerary.web.api.routing import (
-    EVENTS_TYPE,
-    AnyRequest,
-    DeskName,
-    Key,
-    Limit,
-    Sent,
-    by_whom,
-    changing,
-    read_body,
-    reading,
-    streaming,
-)
+from itinerary.web.api.routing import Sent, by_whom, changing, read_body, reading, streaming
 from itinerary.web.api.sse import STILL_THERE, while_admitted
-from itinerary.web.api.state import Api
+from itinerary.web.api.state import ApiState
 from itinerary.web.heavy.ask import json_of
 from itinerary.web.heavy.works import PartitionsWork
+from itinerary.web.http_responses import Response, Stream
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
 
 __all__ = ["RECORDS"]
 
@@ -53,18 +42,18 @@ _FOLLOWED_AT_ONCE: Final = 500
 _FOLDED_MAX: Final = 1_000_000
 """A request does not fold a log that is longer than this."""
 
-Cursor = Annotated[str | None, QueryParameter(max_length=2_000, description="The `next` of the page before.")]
-Partition = Annotated[str | None, QueryParameter(max_length=255, description="Only events of this partition.")]
+Partition = Annotated[NameText | None, QueryParameter("Only events of this partition.")]
+After = Annotated[int, Meta(ge=0, le=2**62), QueryParameter("Only those after this number.")]
 
 
 @reading("/records", summary="List the desks that have a log", tag=_TAG)
-async def list_desks(api: Api) -> RecordSchedulersResponse:
+async def list_desks(api: ApiState) -> RecordSchedulersResponse:
     """How long their logs are, and how many partitions somebody holds."""
     return RecordSchedulersResponse(tuple(await desks(await api.server.store())))
 
 
-@reading("/records/{desk:str}", summary="Look at the partitions of a desk", tag=_TAG)
-async def show_desk(request: AnyRequest, api: Api, desk: DeskName) -> Response[PartitionsResponse]:
+@reading("/records/{desk}", summary="Look at the partitions of a desk", tag=_TAG)
+async def show_desk(request: Request, api: ApiState, desk: DeskName) -> Response[PartitionsResponse]:
     """What is new, queued and waiting in each, as its log says; who holds it. A long log takes a while to read."""
     store = await api.server.store()
     if await _length(store, desk) > _FOLDED_MAX:
@@ -74,11 +63,11 @@ async def show_desk(request: AnyRequest, api: Api, desk: DeskName) -> Response[P
     return await json_of(request, PartitionsWork(desk=desk))
 
 
-@reading("/records/{desk:str}/events", summary="Read a desk's events, in the order of their numbers", tag=_TAG)
+@reading("/records/{desk}/events", summary="Read a desk's events, in the order of their numbers", tag=_TAG)
 async def list_events(
-    api: Api,
+    api: ApiState,
     desk: DeskName,
-    after: Annotated[int, QueryParameter(ge=0, le=2**62, description="Only those after this number.")] = 0,
+    after: After = 0,
     partition: Partition = None,
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -92,9 +81,9 @@ async def list_events(
     return EventsResponse(desk, tuple(event_of(row) for row in rows), cursor_of("events", following))
 
 
-@changing("/records/{desk:str}/events", summary="Append an event to a desk's log", tag=_TAG)
+@changing("/records/{desk}/events", summary="Append an event to a desk's log", tag=_TAG)
 async def append_event(
-    request: AnyRequest, api: Api, desk: DeskName, data: Sent[AppendBody], key: Key = None
+    request: Request, api: ApiState, desk: DeskName, data: Sent[AppendBody], key: Key = None
 ) -> AppendResponse:
     """`RecordCreated`, `CallbackScheduled`, `VerificationScheduled` or `RecordCompleted`. The key is the event's own,
     the same whether it is sent by HTTP, by Python or on the command line."""
@@ -111,29 +100,27 @@ async def append_event(
     return AppendResponse(desk=desk, sequence=number, kind=data.kind, record=data.record, key=text)
 
 
-@streaming("/records/{desk:str}/follow", summary="Follow a desk's log", tag=_TAG)
+@streaming("/records/{desk}/follow", summary="Follow a desk's log", tag=_TAG)
 async def follow_events(
-    request: AnyRequest,
-    api: Api,
+    request: Request,
+    api: ApiState,
     desk: DeskName,
-    after: Annotated[int, QueryParameter(ge=0, le=2**62, description="After this number; else from the first.")] = 0,
+    after: After = 0,
     partition: Partition = None,
-    last: Annotated[
-        str | None, HeaderParameter(name="Last-Event-ID", max_length=255, description="Where a stream broke off.")
-    ] = None,
+    last: LastEventId = None,
 ) -> Stream:
     """Events as server-sent events, each with its number as id, as they come."""
     store = await api.server.store()
     await _length(store, desk)
     if last is not None and last.isascii() and last.isdigit() and len(last) < 19:
         after = int(last)
-    return Stream(await while_admitted(request, _followed(api, desk, after, partition)), media_type=EVENTS_TYPE)
+    return Stream(await while_admitted(request, _followed(api, desk, after, partition)))
 
 
 RECORDS: Final = (list_desks, show_desk, list_events, append_event, follow_events)
 
 
-async def _followed(api: Api, desk: DeskName, after: int, partition: str | None) -> AsyncGenerator[bytes, None]:
+async def _followed(api: ApiState, desk: DeskName, after: int, partition: str | None) -> AsyncGenerator[bytes, None]:
     yield STILL_THERE
     silent = 0
     while True:

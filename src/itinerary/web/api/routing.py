@@ -7,209 +7,162 @@ their types. A body must be JSON with the matching content type, which no form o
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Awaitable, Callable
+from functools import cached_property
 from hashlib import sha256
-from http import HTTPStatus
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from inspect import Parameter, cleandoc, signature
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
-from litestar import Request, Response, get, post
-from litestar.connection import ASGIConnection
-from litestar.exceptions import ValidationException
-from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
-from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import HeaderParameter, JSONBody, ParameterKwarg, PathParameter, QueryParameter, SkipValidation
 
 from itinerary.model.scopes import Scope
-from itinerary.model.text import NAME_MAX
 from itinerary.operations.idempotency import RequestKey
-from itinerary.web.litestar_guard import caller_of
-from itinerary.web.problems import PROBLEM_TYPE, ProblemDocument, RequestRefused
+from itinerary.web.api.parameters import ParameterField, parameters_of, read_parameters
+from itinerary.web.guard import caller_of
+from itinerary.web.http_responses import JSON_TYPE, Response, Stream
+from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse, Route
 
 __all__ = [
-    "EVENTS_TYPE",
-    "AnyRequest",
-    "BackfillKey",
-    "DeskName",
-    "JobName",
-    "Key",
-    "Limit",
-    "RunName",
+    "NO_BODY",
+    "Operation",
     "Sent",
     "by_whom",
     "changing",
     "key_of",
-    "known_things_only",
     "read_body",
     "reading",
-    "said_wrong",
     "streaming",
-    "unreadable",
+    "unlisted",
 ]
 
 B = TypeVar("B")
-AnyRequest: TypeAlias = Request[Any, Any, Any]
-Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=1_000, description="At most so many.")]
-Key: TypeAlias = Annotated[
-    str | None,
-    HeaderParameter(
-        name="Idempotency-Key",
-        max_length=NAME_MAX,
-        description="The same key with the same request, sent twice, is one change and the same answer.",
-    ),
-]
-Sent: TypeAlias = JSONBody[SkipValidation[B]]
+_BODY: Final = object()
+Sent: TypeAlias = Annotated[B, _BODY]
 """The body of a request, decoded from JSON but not validated: `read_body` does that."""
-JobName: TypeAlias = Annotated[str, PathParameter(description="A job: its name, or its id.")]
-RunName: TypeAlias = Annotated[
-    str, PathParameter(description="An occurrence: its number, its id, or a run id, `etl:1767225600`.")
-]
-DeskName: TypeAlias = Annotated[str, PathParameter(description="A desk, by its name.")]
-BackfillKey: TypeAlias = Annotated[str, PathParameter(description="The key of a backfill.")]
-EVENTS_TYPE: Final = "text/event-stream"
-_JSON: Final = "application/json"
-_GIVEN: Final = frozenset({"request", "data", "api"})
-"""Handler parameters that are not request parameters."""
-_PATH: Final = re.compile(r"{(\w+):")
-_ALWAYS: Final = (400, 401, 403, 405, 421, 429, 431, 500, 503)
-_WITH_BODY: Final = (409, 413, 415, 422)
-_SAYS: Final = {
-    400: "What was asked for is wrong, and why.",
-    401: "A token is needed, or this one is no longer good.",
-    403: "The token's scope is not enough, or the request came from another site.",
-    404: "There is no such thing, or not any more.",
-    405: "Nothing is done there in this way.",
-    409: "It has been changed meanwhile, or has ended.",
-    413: "Too large.",
-    415: "A body must be JSON.",
-    421: "The request was meant for another host.",
-    422: "The key was used for another request.",
-    429: "Too many requests; Retry-After says when.",
-    431: "Too many headers, or too large ones.",
-    500: "A mistake of ours; the node's log has it.",
-    503: "The store cannot be reached, or too much is going on; ask again.",
-}
-
-Handler: TypeAlias = Callable[..., Any]
+NO_BODY: Final = object()
+"""Stands for the type of the body, if a route takes none."""
+Handler: TypeAlias = Callable[..., Awaitable[Any]]
 
 
-def reading(
-    path: str, *, summary: str, tag: str, needs: Scope = Scope.READ, returns: Mapping[int, str] | None = None
-) -> Callable[[Handler], HTTPRouteHandler]:
-    """Declare a route that changes nothing. `returns` describes its responses by status, where there are several."""
-    return get(
-        path,
-        summary=summary,
-        opt={"needs": needs},
-        tags=[tag],
-        operation_id=_called,
-        responses=_refusals(path, ()),
-        response_description=(returns or {}).get(200, "What was asked for."),
-    )
+class Operation:
+    """A route of the API: the function behind it, and what the document says about it."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        status: int = 200,
+        summary: str = "",
+        tag: str = "",
+        returns: str = "",
+        is_listed: bool = True,
+    ) -> None:
+        self._handler, self.status = handler, status
+        self.name, self.summary, self.tag, self.returns = handler.__name__, summary, tag, returns
+        self.description = cleandoc(handler.__doc__ or "")
+        self.is_listed = is_listed
+        self._given = frozenset(signature(handler).parameters) & {"request", "api", "data"}
+
+    @cached_property
+    def parameters(self) -> tuple[ParameterField, ...]:
+        """The parameters of the route."""
+        return parameters_of(self._handler)
+
+    @cached_property
+    def body_type(self) -> Any:
+        """The type of the body; `NO_BODY` if the route takes none."""
+        hint = get_type_hints(self._handler, include_extras=True).get("data")
+        return NO_BODY if hint is None else get_args(hint)[0]
+
+    @property
+    def is_body_required(self) -> bool:
+        """True if a request must have a body."""
+        return signature(self._handler).parameters["data"].default is Parameter.empty
+
+    @cached_property
+    def response_type(self) -> Any:
+        """The type of the response's body; None for a stream."""
+        hint = get_type_hints(self._handler, include_extras=True)["return"]
+        if hint is Stream:
+            return None
+        return get_args(hint)[0] if get_origin(hint) is Response else hint
+
+    async def respond(self, request: Request, **path: Any) -> AnyResponse:
+        """Respond to a request. Raises RequestRefused for input that the route does not know."""
+        try:
+            result = await self._handler(**await self._arguments(request, path))
+        except (UnicodeDecodeError, RecursionError) as error:
+            raise RequestRefused(
+                400, "Bad request", "the body is no JSON: it is not UTF-8, or nested too deep"
+            ) from error
+        return result if isinstance(result, Response) else Response(result, status_code=self.status)
+
+    async def _arguments(self, request: Request, path: dict[str, Any]) -> dict[str, Any]:
+        self._check_known(request)
+        found = read_parameters(self.parameters, request, path)
+        if "request" in self._given:
+            found["request"] = request
+        if "api" in self._given:
+            found["api"] = request.app.api
+        if "data" in self._given:
+            found["data"] = _decoded(await request.body())
+        return found
+
+    def _check_known(self, request: Request) -> None:
+        """Reject unknown query parameters and bodies that are not JSON."""
+        known = {field.name for field in self.parameters if field.place == "query"}
+        for name in request.query_params:
+            if name not in known:
+                told = ", ".join(sorted(known)) or "none"
+                raise RequestRefused(
+                    400, "Unknown parameter", f"{name[:60]!r} is no parameter of this address; there are: {told}"
+                )
+        has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+        if request.method == "POST" and has_body and request.media_type != JSON_TYPE:
+            raise RequestRefused(415, "Not JSON", f"a body is JSON here; send it with Content-Type: {JSON_TYPE}")
 
 
-def streaming(path: str, *, summary: str, tag: str, needs: Scope = Scope.READ) -> Callable[[Handler], HTTPRouteHandler]:
+def reading(path: str, *, summary: str, tag: str, needs: Scope = Scope.READ) -> Callable[[Handler], Route]:
+    """Declare a route that changes nothing."""
+    return _declare("GET", path, needs, summary=summary, tag=tag, returns="What was asked for.")
+
+
+def streaming(path: str, *, summary: str, tag: str, needs: Scope = Scope.READ) -> Callable[[Handler], Route]:
     """Declare a route that responds with a stream of server-sent events."""
-    return get(
-        path,
-        summary=summary,
-        opt={"needs": needs},
-        tags=[tag],
-        operation_id=_called,
-        responses=_refusals(path, ()),
-        media_type=EVENTS_TYPE,
-        response_description="Server-sent events.",
-    )
+    return _declare("GET", path, needs, summary=summary, tag=tag, returns="Server-sent events.")
 
 
 def changing(
     path: str, *, summary: str, tag: str, needs: Scope = Scope.OPERATE, status: int = 200
-) -> Callable[[Handler], HTTPRouteHandler]:
+) -> Callable[[Handler], Route]:
     """Declare a route that changes something, or needs a body."""
-    return post(
-        path,
-        summary=summary,
-        opt={"needs": needs},
-        tags=[tag],
-        operation_id=_called,
-        status_code=status,
-        responses=_refusals(path, _WITH_BODY),
-        response_description="What came of it.",
-    )
+    return _declare("POST", path, needs, status=status, summary=summary, tag=tag, returns="What came of it.")
 
 
-def _called(handler: HTTPRouteHandler, _: Any, __: Any) -> str:
-    return handler.handler_name
+def unlisted(path: str, *, needs: Scope) -> Callable[[Handler], Route]:
+    """Declare a route that the document does not list."""
+    return _declare("GET", path, needs, is_listed=False)
 
 
-def _refusals(path: str, more: tuple[int, ...]) -> dict[int, ResponseSpec]:
-    found = {*_ALWAYS, *more, *((404,) if "{" in path else ())}
-    return {
-        status: ResponseSpec(
-            ProblemDocument, description=_SAYS[status], media_type=PROBLEM_TYPE, generate_examples=False
-        )
-        for status in sorted(found)
-    }
+def _declare(method: str, path: str, needs: Scope, **about: Any) -> Callable[[Handler], Route]:
+    def declare(handler: Handler) -> Route:
+        operation = Operation(handler, **about)
+        return Route(method=method, path=path, needs=needs, respond=operation.respond, operation=operation)
+
+    return declare
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
 
 
-async def known_things_only(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Reject unknown query parameters and bodies that are not JSON. A guard that runs after admission."""
-    known = _parameters(handler)
-    for name in connection.query_params:
-        if name not in known:
-            told = ", ".join(sorted(known)) or "none"
-            raise RequestRefused(
-                400, "Unknown parameter", f"{name[:60]!r} is no parameter of this address; there are: {told}"
-            )
-    if connection.scope.get("method") != "POST":
-        return
-    media = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
-    has_body = connection.headers.get("content-length", "0") != "0" or "transfer-encoding" in connection.headers
-    if has_body and media != _JSON:
-        raise RequestRefused(415, "Not JSON", f"a body is JSON here; send it with Content-Type: {_JSON}")
-
-
-@cache
-def _parameters(handler: BaseRouteHandler) -> frozenset[str]:
-    path = {name for one in handler.paths for name in _PATH.findall(one)}
-    found = set()
-    for name, field in handler.parsed_fn_signature.parameters.items():
-        kwarg = field.kwarg_definition
-        if name in _GIVEN or name in path:
-            continue
-        if isinstance(kwarg, ParameterKwarg):
-            if isinstance(kwarg, HeaderParameter):
-                continue
-            found.add(kwarg.name or name)
-        else:
-            found.add(name)
-    return frozenset(found)
-
-
-def said_wrong(request: AnyRequest, error: ValidationException) -> Response[bytes]:
-    """Return the response for invalid input: the key and its fault."""
-    extra = error.extra if isinstance(error.extra, list) else []
-    told = [
-        f"{one['key']}: {one['message']}" if one.get("key") not in (None, "data") else str(one.get("message"))
-        for one in extra
-        if isinstance(one, dict)
-    ]
-    detail = "; ".join(told) or error.detail
-    problem = RequestRefused(400, HTTPStatus.BAD_REQUEST.phrase, detail).problem(request.scope["path"])
-    return Response(msgspec.json.encode(problem), status_code=400, media_type=PROBLEM_TYPE)
-
-
-def unreadable(request: AnyRequest, _: Exception) -> Response[bytes]:
-    """Return the response for a body that is not UTF-8, or is nested too deep."""
-    problem = RequestRefused(400, "Bad request", "the body is no JSON: it is not UTF-8, or nested too deep")
-    return Response(
-        msgspec.json.encode(problem.problem(request.scope["path"])), status_code=400, media_type=PROBLEM_TYPE
-    )
+def _decoded(body: bytes) -> Any:
+    """Return a body as JSON; None if it is empty. Raises RequestRefused."""
+    try:
+        return msgspec.json.decode(body) if body else None
+    except msgspec.DecodeError as error:
+        raise RequestRefused(400, "Bad request", str(error)) from error
 
 
 def read_body(kind: type[B], sent: object, *, is_required: bool = False) -> B:
@@ -231,12 +184,12 @@ def read_body(kind: type[B], sent: object, *, is_required: bool = False) -> B:
         raise RequestRefused(400, "Bad request", str(error)) from error
 
 
-def by_whom(request: AnyRequest) -> str:
+def by_whom(request: Request) -> str:
     """Return the caller's name for the change log (Q2)."""
     return caller_of(request).name
 
 
-def key_of(request: AnyRequest, key: str | None, body: msgspec.Struct | None) -> RequestKey | None:
+def key_of(request: Request, key: str | None, body: msgspec.Struct | None) -> RequestKey | None:
     """Return the idempotency key with a digest of the method, the path and the body; None without a key."""
     if key is None:
         return None

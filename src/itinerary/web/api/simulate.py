@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from litestar import Response
-
 from itinerary.forecast import Forecast
 from itinerary.model.scopes import Scope
 from itinerary.schedules.durations import SECOND, parse_duration
 from itinerary.web.api.job_files import sent_jobs
 from itinerary.web.api.request_bodies import SimulateBody, microseconds
-from itinerary.web.api.routing import AnyRequest, Sent, changing, read_body
-from itinerary.web.api.state import Api
+from itinerary.web.api.routing import Sent, changing, read_body
+from itinerary.web.api.state import ApiState
 from itinerary.web.heavy.ask import json_of
 from itinerary.web.heavy.works import SimulateWork
+from itinerary.web.http_responses import Response
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
 
 __all__ = ["FORECASTS"]
 
 
 @changing("/simulate", summary="Say what will happen, before it does", tag="forecast", needs=Scope.READ)
-async def simulate(request: AnyRequest, api: Api, data: Sent[SimulateBody | None] = None) -> Response[Forecast]:
+async def simulate(request: Request, api: ApiState, data: Sent[SimulateBody | None] = None) -> Response[Forecast]:
     """Load, overlaps, clock changes, and what an outage would do. Nothing is run, and nothing is written. At most 31
     days of a thousand jobs, and a hundred thousand occurrences, are played through."""
     body = read_body(SimulateBody, data)

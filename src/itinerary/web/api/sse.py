@@ -8,14 +8,14 @@ from typing import Final
 
 from itinerary.errors import StoreError
 from itinerary.web import stream_admission as admitting
-from itinerary.web.api.routing import AnyRequest
+from itinerary.web.requests import Request
 
 __all__ = ["STILL_THERE", "while_admitted"]
 
 STILL_THERE: Final = b": still there\n\n"
 
 
-async def while_admitted(request: AnyRequest, messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+async def while_admitted(request: Request, messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """Return the messages until the caller leaves, loses access, or the store fails.
 
     The first message is fetched before the response starts.

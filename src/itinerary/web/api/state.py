@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias
-
-from litestar.di import NamedDependency
-from litestar.params import SkipValidation
+from typing import Any, Final
 
 from itinerary.model.rows import JobRow
 from itinerary.observe.probes import Probes
@@ -18,13 +15,13 @@ from itinerary.read.snapshot import StoreSnapshot
 from itinerary.web.api.backfills import BackfillRegistry
 from itinerary.web.api.feed import Feed
 from itinerary.web.api.lookup import JobNames
-from itinerary.web.api.routing import AnyRequest
-from itinerary.web.litestar_guard import caller_of
+from itinerary.web.guard import caller_of
 from itinerary.web.problems import RequestRefused
 from itinerary.web.request_policy import check_definition
+from itinerary.web.requests import Request
 from itinerary.web.server_state import ServerState
 
-__all__ = ["Api", "ApiState"]
+__all__ = ["ApiState"]
 
 _PULSE_INTERVAL: Final = 1.0
 
@@ -60,11 +57,11 @@ class ApiState:
         snapshot = await self.server.snapshot()
         return snapshot, self.names.job(snapshot, wanted)
 
-    async def operator(self, request: AnyRequest) -> Operator:
+    async def operator(self, request: Request) -> Operator:
         """Return an operator that acts in the name of the caller."""
         return await self.server.operator(caller_of(request))
 
-    async def operate(self, request: AnyRequest, wanted: str) -> tuple[Operator, JobRow]:
+    async def operate(self, request: Request, wanted: str) -> tuple[Operator, JobRow]:
         """Return an operator in the name of the caller, and the current row of a job. Raises NotFoundError."""
         operator = await self.operator(request)
         snapshot = await self.server.snapshot()
@@ -97,7 +94,3 @@ class ApiState:
 
     async def _read(self, query: Any) -> Any:
         return await (await self.server.store()).read(query)
-
-
-Api: TypeAlias = NamedDependency[SkipValidation[ApiState]]
-"""The shared state as routes receive it."""

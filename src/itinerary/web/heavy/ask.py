@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
-from litestar import Request, Response
 
-from itinerary.web.heavy.pool import HeavyWork
+from itinerary.web.guard import caller_of
 from itinerary.web.heavy.works import AnyWork, FindWork
-from itinerary.web.litestar_guard import caller_of
+from itinerary.web.http_responses import Response, wait_until_client_left
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
 
 __all__ = ["ask_worker", "json_of", "named_by_number", "read_answer"]
-
-_GONE: Final = "http.disconnect"
-_JSON: Final = "application/json"
 
 T = TypeVar("T")
 
 
-async def ask_worker(request: Request[Any, Any, Any], work: AnyWork) -> bytes:
+async def ask_worker(request: Request, work: AnyWork) -> bytes:
     """Run a work for the caller of a request. Returns the answer as JSON.
 
     Raises:
         Refused: The work may not run now, is too much, or its client has left.
         ItineraryError: The work is invalid, or the store cannot be read.
     """
-    heavy: HeavyWork = request.app.state.server.heavy
-    working = asyncio.ensure_future(heavy.run(work, caller_of(request).name))
-    leaving = asyncio.ensure_future(_left(request))
+    working = asyncio.ensure_future(request.app.server.heavy.run(work, caller_of(request).name))
+    leaving = asyncio.ensure_future(wait_until_client_left(request.receive))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -43,17 +39,17 @@ async def ask_worker(request: Request[Any, Any, Any], work: AnyWork) -> bytes:
         await asyncio.wait((working, leaving))
 
 
-async def read_answer(request: Request[Any, Any, Any], work: AnyWork, kind: type[T]) -> T:
+async def read_answer(request: Request, work: AnyWork, kind: type[T]) -> T:
     """Run a work, and decode the answer. Raises as `ask_worker` does."""
     return msgspec.json.decode(await ask_worker(request, work), type=kind)
 
 
-async def json_of(request: Request[Any, Any, Any], work: AnyWork) -> Response[Any]:
+async def json_of(request: Request, work: AnyWork) -> Response[Any]:
     """Run a work, and send the answer as the worker wrote it. Raises as `ask_worker` does."""
-    return Response(await ask_worker(request, work), media_type=_JSON)
+    return Response(await ask_worker(request, work))
 
 
-async def named_by_number(request: Request[Any, Any, Any], run: str) -> str:
+async def named_by_number(request: Request, run: str) -> str:
     """Return the number of an occurrence that is named by its id; any other name is returned unchanged.
 
     The search covers the whole history.
@@ -66,9 +62,3 @@ async def named_by_number(request: Request[Any, Any, Any], run: str) -> str:
     except ValueError:
         return run
     return str(await read_answer(request, FindWork(identity=identity), int))
-
-
-async def _left(request: Request[Any, Any, Any]) -> None:
-    """Wait until the client has closed its connection."""
-    while (await request.receive())["type"] != _GONE:
-        pass

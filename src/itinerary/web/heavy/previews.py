@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from litestar import Request
-
 from itinerary.errors import ConfigError
 from itinerary.operations.backfill import Backfill, BackfillWish
 from itinerary.web.heavy.ask import read_answer
 from itinerary.web.heavy.bounds import BACKFILL_MAX, DAY
 from itinerary.web.heavy.works import BackfillWork
+from itinerary.web.requests import Request
 
 __all__ = ["check_range", "preview_of"]
 
@@ -24,9 +21,9 @@ def check_range(lasting: int) -> None:
         )
 
 
-async def preview_of(request: Request[Any, Any, Any], job: str, wish: BackfillWish) -> Backfill:
+async def preview_of(request: Request, job: str, wish: BackfillWish) -> Backfill:
     """Return the runs that a backfill would create. Raises as `ask_worker` does, and ConfigError for a long range."""
-    view = await request.app.state.server.view()
+    view = await request.app.server.view()
     if wish.end <= view.now():  # otherwise the worker rejects the future range with a clearer message
         check_range(wish.end - wish.start)
     work = BackfillWork(job=job, start=wish.start, end=wish.end, which=wish.which, key=wish.key, version=wish.version)

@@ -13,11 +13,8 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
-from litestar import Response, get, post
-from litestar.params import FromPath
-from litestar.response import Redirect
 from msgspec.structs import replace
 
 from itinerary.errors import ItineraryError, NotFoundError, PermissionDeniedError, StoreError
@@ -29,13 +26,16 @@ from itinerary.web.actions.definitions import ACTIONS, ADJUSTED_FIELDS, Action, 
 from itinerary.web.actions.flash import leave_notice
 from itinerary.web.actions.form import REASON_MAX, FormFields, new_key, read_form
 from itinerary.web.actions.targets import Subject, find_backfill, find_job, find_run
+from itinerary.web.guard import caller_of
 from itinerary.web.heavy.previews import preview_of
-from itinerary.web.litestar_guard import caller_of
+from itinerary.web.http_responses import Redirect, Response
 from itinerary.web.live import RenderedPage
 from itinerary.web.pages.filters import job_url
-from itinerary.web.pages.rendering import AnyRequest, framed, shown
+from itinerary.web.pages.rendering import framed, shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse, page
 
 __all__ = ["ACTION_PAGES"]
 
@@ -50,36 +50,36 @@ _DAY: Final = 86_400 * SECOND
 _MINUTE: Final = 60 * SECOND
 
 
-@get("/actions/{what:str}", opt={"needs": Scope.OPERATE}, include_in_schema=False)
-async def ask(request: AnyRequest, what: FromPath[str]) -> Response[Any]:
+@page("/actions/{what}", needs=Scope.OPERATE)
+async def ask(request: Request, what: str) -> AnyResponse:
     """The form."""
     return await _asked(request, what, Scope.OPERATE)
 
 
-@post("/actions/{what:str}", opt={"needs": Scope.OPERATE}, include_in_schema=False)
-async def do(request: AnyRequest, what: FromPath[str]) -> Response[Any]:
+@page("/actions/{what}", needs=Scope.OPERATE, method="POST")
+async def do(request: Request, what: str) -> AnyResponse:
     """What was typed into it."""
     return await _done(request, what, Scope.OPERATE)
 
 
-@get("/actions/remove", opt={"needs": Scope.ADMIN}, include_in_schema=False)
-async def ask_to_remove(request: AnyRequest) -> Response[Any]:
+@page("/actions/remove", needs=Scope.ADMIN)
+async def ask_to_remove(request: Request) -> AnyResponse:
     """The form of what changes the rules."""
     return await _asked(request, "remove", Scope.ADMIN)
 
 
-@post("/actions/remove", opt={"needs": Scope.ADMIN}, include_in_schema=False)
-async def remove(request: AnyRequest) -> Response[Any]:
+@page("/actions/remove", needs=Scope.ADMIN, method="POST")
+async def remove(request: Request) -> AnyResponse:
     """What was typed into it."""
     return await _done(request, "remove", Scope.ADMIN)
 
 
-@get("/backfills/{key:str}", opt={"needs": Scope.READ}, include_in_schema=False)
-async def backfill(request: AnyRequest, key: FromPath[str]) -> Response[Any]:
+@page("/backfills/{key}", needs=Scope.READ)
+async def backfill(request: Request, key: str) -> AnyResponse:
     """How far a backfill is."""
 
     async def draw(_: StoreSnapshot) -> RenderedPage:
-        seen = request.app.state.server.backfills.seen(key)
+        seen = request.app.server.backfills.seen(key)
         if seen is None:
             raise NotFoundError(
                 "this node knows of no such backfill: it was another's, or the node was started again since; "
@@ -94,15 +94,15 @@ async def backfill(request: AnyRequest, key: FromPath[str]) -> Response[Any]:
 ACTION_PAGES = (ask, do, ask_to_remove, remove, backfill)
 
 
-async def _asked(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
+async def _asked(request: Request, what: str, scope: Scope) -> AnyResponse:
     action = _action(what, scope)
-    snapshot = await request.app.state.server.snapshot()
+    snapshot = await request.app.server.snapshot()
     subject = await _subject(request, snapshot, action)
     return _form(request, snapshot, what, subject, FormFields({"instant": [request.query_params.get("instant", "")]}))
 
 
-async def _done(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
-    action, server = _action(what, scope), request.app.state.server
+async def _done(request: Request, what: str, scope: Scope) -> AnyResponse:
+    action, server = _action(what, scope), request.app.server
     typed = await read_form(request, action.fields | _COMMON)
     key = typed.key
     snapshot = await server.snapshot()
@@ -122,11 +122,11 @@ async def _done(request: AnyRequest, what: str, scope: Scope) -> Response[Any]:
     except (ItineraryError, RequestRefused) as error:
         status = _status_of(error)
         return _form(request, snapshot, what, subject, typed, why=str(error), status=status)
-    request.app.state.log.info("web.changed", what=what, about=subject.name, by=caller_of(request).name, key=key)
+    request.app.log.info("web.changed", what=what, about=subject.name, by=caller_of(request).name, key=key)
     leave_notice(request, ": ".join([action.done.format(subject.name), *doing.notes]))
     if _DIALOG in request.headers:
-        return Response({"go": onward}, status_code=200)
-    return Redirect(onward, status_code=303)
+        return Response({"go": onward})
+    return Redirect(onward)
 
 
 def _action(what: str, scope: Scope) -> Action:
@@ -136,9 +136,9 @@ def _action(what: str, scope: Scope) -> Action:
     return action
 
 
-async def _subject(request: AnyRequest, snapshot: StoreSnapshot, action: Action) -> Subject:
+async def _subject(request: Request, snapshot: StoreSnapshot, action: Action) -> Subject:
     """Return the target that the address names. Raises NotFoundError, or Refused."""
-    said = request.query_params.getall(action.about.value, [])
+    said = request.query_params.all(action.about.value)
     unknown = sorted(set(request.query_params) - {action.about.value, "instant"})
     if len(said) != 1 or unknown:
         why = f"the address of this action names a {action.about.value}, once, and nothing else"
@@ -147,15 +147,15 @@ async def _subject(request: AnyRequest, snapshot: StoreSnapshot, action: Action)
         case TargetKind.RUN:
             return await find_run(snapshot, said[0])
         case TargetKind.BACKFILL:
-            return find_backfill(request.app.state.server, snapshot, said[0])
+            return find_backfill(request.app.server, snapshot, said[0])
         case TargetKind.JOB:
-            return find_job(request.app.state.server, snapshot, said[0])
+            return find_job(request.app.server, snapshot, said[0])
         case _:
             assert_never(action.about)
 
 
 def _form(
-    request: AnyRequest,
+    request: Request,
     snapshot: StoreSnapshot,
     what: str,
     subject: Subject,
@@ -164,7 +164,7 @@ def _form(
     why: str | None = None,
     planned: Backfill | None = None,
     status: int = 200,
-) -> Response[Any]:
+) -> AnyResponse:
     action = ACTIONS[what]
     part = drawn(
         "actions/form.html",

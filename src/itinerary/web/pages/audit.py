@@ -10,10 +10,7 @@ window, so that it can be bookmarked and shared.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from litestar import Response, get
-from litestar.response import Redirect
+from typing import Final
 
 from itinerary.audit import DECIDED_WITHIN, done
 from itinerary.errors import ConfigError, ItineraryError
@@ -23,12 +20,15 @@ from itinerary.read.snapshot import StoreSnapshot, at, moment
 from itinerary.schedules.durations import SECOND
 from itinerary.schedules.instants import shown_instant
 from itinerary.web.actions.form import instant_typed
+from itinerary.web.guard import caller_of
 from itinerary.web.heavy.bounds import AUDITED
-from itinerary.web.litestar_guard import caller_of
+from itinerary.web.http_responses import Redirect
 from itinerary.web.live import RenderedPage
-from itinerary.web.pages.rendering import AnyRequest, shown
+from itinerary.web.pages.rendering import shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse, page
 from itinerary.web.server_state import ServerState
 
 __all__ = ["AUDIT_PAGES"]
@@ -40,10 +40,10 @@ _DIGITS_MAX: Final = 15
 _EVENTS: Final = "text/event-stream"
 
 
-@get("/audit", opt={"needs": Scope.READ}, include_in_schema=False)
-async def audit(request: AnyRequest) -> Response[Any]:
+@page("/audit", needs=Scope.READ)
+async def audit(request: Request) -> AnyResponse:
     """The page."""
-    server: ServerState = request.app.state.server
+    server: ServerState = request.app.server
     said = request.query_params
     if unknown := sorted(set(said) - {"from", "to", "before", "seen"}):
         raise RequestRefused(400, "Bad request", f"{quoted(unknown[0])} is nothing that this page can be asked for")
@@ -53,7 +53,7 @@ async def audit(request: AnyRequest) -> Response[Any]:
             window = await _window(server, said.get("from", ""), said.get("to", ""))
             if not (said.get("from") and said.get("to")):
                 start, end = (shown_instant(instant) for instant in window)
-                return Redirect("/audit", query_params={"from": start, "to": end}, status_code=303)
+                return Redirect("/audit", query_params={"from": start, "to": end})
             if _EVENTS not in request.headers.get("accept", ""):
                 server.audits.ask(window, caller_of(request).name)
         except (ItineraryError, RequestRefused) as error:

@@ -6,10 +6,7 @@ part that is not searched yet.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from litestar import Response, get
-from litestar.params import FromPath
+from typing import Final
 
 from itinerary.model.queries import HistoryQuery, NodesQuery
 from itinerary.model.rows import JobRow
@@ -19,9 +16,11 @@ from itinerary.read.runs import active_runs, run_seen
 from itinerary.read.snapshot import StoreSnapshot
 from itinerary.web.live import RenderedPage
 from itinerary.web.pages.lookup import job_called
-from itinerary.web.pages.rendering import AnyRequest, shown
+from itinerary.web.pages.rendering import shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse, page
 
 __all__ = ["ENDS", "HISTORY"]
 
@@ -33,10 +32,10 @@ _LOOKED_AT_MAX: Final = 4_000
 _DIGITS_MAX: Final = 18
 
 
-@get("/jobs/{called:str}/history", opt={"needs": Scope.READ}, include_in_schema=False)
-async def history_page(request: AnyRequest, called: FromPath[str]) -> Response[Any]:
+@page("/jobs/{called}/history", needs=Scope.READ)
+async def history_page(request: Request, called: str) -> AnyResponse:
     """What came of it. What ended before a place in the history stays as it is, so it is read once for who follows."""
-    server = request.app.state.server
+    server = request.app.server
     before = _before_of(request.query_params.get("before"))
     states = _states_of(request.query_params.get("state"))
     known: list[RenderedPage] = []

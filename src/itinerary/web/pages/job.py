@@ -10,9 +10,6 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from litestar import Response, get
-from litestar.datastructures import State
-from litestar.params import FromPath
 
 from itinerary.core.timeline.history import JobPaused, JobRemoved, JobStopped
 from itinerary.errors import ItineraryError
@@ -33,10 +30,12 @@ from itinerary.web.pages.filters import run_url, span
 from itinerary.web.pages.history import ENDS
 from itinerary.web.pages.local_time import on_the_wall
 from itinerary.web.pages.lookup import job_called
-from itinerary.web.pages.rendering import AnyRequest, shown
+from itinerary.web.pages.rendering import shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.pages.versions import VersionChanges
 from itinerary.web.pages.year import year_drawn
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse, page
 from itinerary.web.server_state import ServerState
 
 __all__ = ["JOB"]
@@ -61,22 +60,14 @@ _ACTIONS: Final[Mapping[JobState, tuple[str, ...]]] = {
 _WORDS: Final = {"trigger": "Trigger now", "skip": "Skip next"}
 
 
-@get("/jobs/{called:str}", opt={"needs": Scope.READ}, include_in_schema=False)
-async def job_page(request: AnyRequest, called: FromPath[str]) -> Response[Any]:
+@page("/jobs/{called}", needs=Scope.READ)
+async def job_page(request: Request, called: str) -> AnyResponse:
     """One job."""
-    state = request.app.state
-    return await shown(request, _Page(state.server, called, *_kept(state)).draw)
+    app = request.app
+    return await shown(request, _Page(app.server, called, app.daily_counts, app.version_changes).draw)
 
 
 JOB = (job_page,)
-
-
-def _kept(state: State) -> tuple[DailyCounts, VersionChanges]:
-    """Return the counts and comparisons that all viewers share."""
-    if "job_pages" not in state:
-        state["job_pages"] = (DailyCounts(), VersionChanges())
-    kept: tuple[DailyCounts, VersionChanges] = state["job_pages"]
-    return kept
 
 
 class _Known(msgspec.Struct, frozen=True):

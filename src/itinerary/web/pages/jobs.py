@@ -15,7 +15,6 @@ from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
-from litestar import Response, get
 
 from itinerary.errors import ItineraryError
 from itinerary.model.queries import ActiveQuery, RecentQuery
@@ -28,10 +27,12 @@ from itinerary.read.snapshot import StoreSnapshot, moment
 from itinerary.web.job_index import JobIndex
 from itinerary.web.live import RenderedPage
 from itinerary.web.pages.query_params import asked_text
-from itinerary.web.pages.rendering import AnyRequest, shown
+from itinerary.web.pages.rendering import shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.poller import Poller
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse, page
 
 __all__ = ["JOBS"]
 
@@ -67,15 +68,15 @@ class StateFilter(msgspec.Struct, frozen=True):
     is_chosen: bool
 
 
-@get("/jobs", opt={"needs": Scope.READ}, include_in_schema=False)
-async def jobs(request: AnyRequest) -> Response[object]:
+@page("/jobs", needs=Scope.READ)
+async def jobs(request: Request) -> AnyResponse:
     """The list."""
     name, after = asked_text(request, "name"), asked_text(request, "after")
     state = asked_text(request, "state")
     if state not in {"", _FAILING, *JobState}:
         allowed = ", ".join([*JobState, _FAILING])
         raise RequestRefused(400, "Bad request", f"state: {state[:50]!r} is none of {allowed}")
-    return await shown(request, partial(_draw, request.app.state.server.rounds, name, state, after))
+    return await shown(request, partial(_draw, request.app.server.rounds, name, state, after))
 
 
 JOBS = (jobs,)

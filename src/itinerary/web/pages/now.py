@@ -11,7 +11,6 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from litestar import Response, get
 
 from itinerary.model.queries import ActiveQuery, DetailsQuery, NodesQuery, RecentQuery
 from itinerary.model.rows import JobNumber, NodeNumber, OccurrenceRow
@@ -24,10 +23,12 @@ from itinerary.read.runs import RunView, is_waiting, run_seen, why_waiting
 from itinerary.read.snapshot import StoreSnapshot, at, moment
 from itinerary.web.live import RenderedPage
 from itinerary.web.pages.health import health
-from itinerary.web.pages.rendering import AnyRequest, shown
+from itinerary.web.pages.rendering import shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.pages.typical_duration import TypicalDuration, usual
 from itinerary.web.poller import FAILED, Poller
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse, page
 
 __all__ = ["NOW", "draw_now"]
 
@@ -75,10 +76,10 @@ class LateItem(msgspec.Struct, frozen=True):
     why: str
 
 
-@get("/", opt={"needs": Scope.READ}, include_in_schema=False)
-async def now(request: AnyRequest) -> Response[object]:
+@page("/", needs=Scope.READ)
+async def now(request: Request) -> AnyResponse:
     """The first page."""
-    return await shown(request, partial(draw_now, request.app.state.server.rounds))
+    return await shown(request, partial(draw_now, request.app.server.rounds))
 
 
 NOW = (now,)

@@ -11,11 +11,7 @@ looked up now and then.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
-
-from litestar import Response, get
-from litestar.params import FromPath
-from litestar.response import Redirect
+from typing import Final
 
 from itinerary.errors import ItineraryError, NotFoundError
 from itinerary.explain import Explanation, explain_occurrence
@@ -28,15 +24,18 @@ from itinerary.read.runs import RunDetail, run_detail
 from itinerary.read.snapshot import StoreSnapshot
 from itinerary.schedules.durations import SECOND
 from itinerary.web.heavy.ask import named_by_number
+from itinerary.web.http_responses import Redirect, Response
 from itinerary.web.live import RenderedPage
 from itinerary.web.pages.attempts import attempts_of, said_by, waterfall
 from itinerary.web.pages.filters import run_url
 from itinerary.web.pages.local_time import on_the_wall
 from itinerary.web.pages.lookup import number_called, row_of
 from itinerary.web.pages.related import related_to
-from itinerary.web.pages.rendering import AnyRequest, shown
+from itinerary.web.pages.rendering import shown
 from itinerary.web.pages.state_history import trail_drawn
 from itinerary.web.pages.templates import drawn
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse, page
 from itinerary.web.server_state import ServerState
 
 __all__ = ["OCCURRENCE"]
@@ -46,22 +45,20 @@ _FRESH_FOR: Final = 10 * SECOND
 _FACTS_MAX: Final = 40
 
 
-@get("/runs/{called:str}", opt={"needs": Scope.READ}, include_in_schema=False)
-async def occurrence_page(request: AnyRequest, called: FromPath[str]) -> Response[Any]:
+@page("/runs/{called}", needs=Scope.READ)
+async def occurrence_page(request: Request, called: str) -> AnyResponse:
     """One occurrence."""
-    server: ServerState = request.app.state.server
+    server: ServerState = request.app.server
     if not (called.isascii() and called.isdigit()):
         named = await named_by_number(request, called)
-        return Redirect(run_url(await number_called(server, await server.snapshot(), named)), status_code=303)
+        return Redirect(run_url(await number_called(server, await server.snapshot(), named)))
     return await shown(request, _Page(called).draw)
 
 
-@get("/runs/{called:str}/output/{place:int}/{number:int}", opt={"needs": Scope.READ}, include_in_schema=False)
-async def output_file(
-    request: AnyRequest, called: FromPath[str], place: FromPath[int], number: FromPath[int]
-) -> Response[bytes]:
+@page("/runs/{called}/output/{place:int}/{number:int}", needs=Scope.READ)
+async def output_file(request: Request, called: str, place: int, number: int) -> Response[bytes]:
     """What one attempt wrote, all that is kept of it. It comes from a task, so nothing may take it for a page."""
-    snapshot = await request.app.state.server.snapshot()
+    snapshot = await request.app.server.snapshot()
     row = await row_of(snapshot, called)
     found = await snapshot.store.read(DetailsQuery((row.ref,)))
     attempts = found[0].attempts if found else ()

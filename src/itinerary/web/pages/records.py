@@ -14,8 +14,6 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import msgspec
-from litestar import Response, get
-from litestar.params import FromPath
 
 from itinerary.errors import NotFoundError
 from itinerary.model.queries import StreamsQuery
@@ -28,10 +26,12 @@ from itinerary.records.cycle import Cycle
 from itinerary.records.inspect import desks, events_page
 from itinerary.web.live import RenderedPage
 from itinerary.web.pages.filters import desk_of_url, desk_url
-from itinerary.web.pages.rendering import AnyRequest, shown
+from itinerary.web.pages.rendering import shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.problems import RequestRefused
 from itinerary.web.record_log_cache import DeskNow
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse, page
 from itinerary.web.server_state import ServerState
 
 __all__ = ["RECORD_PAGES"]
@@ -44,10 +44,10 @@ _SAID_MAX: Final = 400
 _DIGITS_MAX: Final = 15
 
 
-@get("/records", opt={"needs": Scope.READ}, include_in_schema=False)
-async def all_desks(request: AnyRequest) -> Response[Any]:
+@page("/records", needs=Scope.READ)
+async def all_desks(request: Request) -> AnyResponse:
     """The desks."""
-    server: ServerState = request.app.state.server
+    server: ServerState = request.app.server
 
     async def draw(snapshot: StoreSnapshot) -> RenderedPage:
         found = await desks(snapshot.store)
@@ -60,10 +60,10 @@ async def all_desks(request: AnyRequest) -> Response[Any]:
     return await shown(request, draw)
 
 
-@get("/records/{desk:str}", opt={"needs": Scope.READ}, include_in_schema=False)
-async def one_desk(request: AnyRequest, desk: FromPath[str]) -> Response[Any]:
+@page("/records/{desk}", needs=Scope.READ)
+async def one_desk(request: Request, desk: str) -> AnyResponse:
     """One of them."""
-    server: ServerState = request.app.state.server
+    server: ServerState = request.app.server
     name = desk_of_url(desk)
     asked = _Asked.of(request, name)
 
@@ -101,7 +101,7 @@ class _Asked(msgspec.Struct, frozen=True):
     before: int | None
 
     @classmethod
-    def of(cls, request: AnyRequest, desk: str) -> _Asked:
+    def of(cls, request: Request, desk: str) -> _Asked:
         said = request.query_params
         if unknown := sorted(set(said) - {"partition", "record", "before", "seen"}):
             raise RequestRefused(400, "Bad request", f"{quoted(unknown[0])} is nothing that this page can be asked for")

@@ -9,27 +9,25 @@ for all users, so they are rendered once (see `live`).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
-from litestar import Request, Response
-from litestar.response import Stream
 from markupsafe import Markup
 
 from itinerary.errors import StoreError
 from itinerary.model.scopes import Scope
 from itinerary.node.thread import installed_version
 from itinerary.web.actions.flash import take_notice
-from itinerary.web.litestar_guard import caller_of
-from itinerary.web.live import Draw, LivePages, RenderedPage, hash_of
+from itinerary.web.guard import caller_of
+from itinerary.web.http_responses import EVENTS_TYPE, Response, Stream
+from itinerary.web.live import Draw, RenderedPage, hash_of
 from itinerary.web.pages.templates import drawn
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse
 from itinerary.web.stream_admission import joined, while_admitted
 
-__all__ = ["AnyRequest", "framed", "page_key", "shown"]
+__all__ = ["framed", "page_key", "shown"]
 
-AnyRequest = Request[Any, Any, Any]
-
-_EVENTS: Final = "text/event-stream"
 _SEEN: Final = "seen"
 _NAVIGATION: Final = (
     ("/", "Now"),
@@ -40,14 +38,13 @@ _NAVIGATION: Final = (
 )
 
 
-async def shown(request: AnyRequest, draw: Draw) -> Response[Any]:
+async def shown(request: Request, draw: Draw) -> AnyResponse:
     """Return the response for a page, or the stream of its changes."""
-    hub: LivePages = request.app.state.hub
-    key = page_key(request)
-    if _EVENTS in request.headers.get("accept", ""):
+    hub, key = request.app.hub, page_key(request)
+    if EVENTS_TYPE in request.headers.get("accept", ""):
         seen = dict(item.partition(":")[::2] for item in request.query_params.get(_SEEN, "").split(",") if item)
         messages = while_admitted(request, hub.follow(key, draw, seen))
-        return Stream(joined(await anext(messages), messages), media_type=_EVENTS)
+        return Stream(joined(await anext(messages), messages))
     try:
         found = await hub.page(key, draw)
     except StoreError as error:
@@ -55,16 +52,16 @@ async def shown(request: AnyRequest, draw: Draw) -> Response[Any]:
     return framed(request, found)
 
 
-def framed(request: AnyRequest, page: RenderedPage) -> Response[str]:
+def framed(request: Request, page: RenderedPage) -> Response[str]:
     """Return a page with its frame."""
-    caller, hub = caller_of(request), request.app.state.hub
+    caller, hub = caller_of(request), request.app.hub
     parts = {name: (hash_of(html), Markup(html)) for name, html in page.parts.items()}  # noqa: S704 - drawn by templates
     body = drawn(
         "frame.html",
         title=page.title,
         parts=parts,
         navigation=_NAVIGATION,
-        path=request.url.path,
+        path=request.path,
         caller=caller,
         may_operate=caller.may(Scope.OPERATE),
         node=hub.server.node.name,
@@ -76,10 +73,10 @@ def framed(request: AnyRequest, page: RenderedPage) -> Response[str]:
     return Response(str(body), media_type="text/html", status_code=page.status)
 
 
-def page_key(request: AnyRequest) -> str:
+def page_key(request: Request) -> str:
     """Return the key of a page: its path, and its query parameters."""
-    asked = [(name, value) for name, value in parse_qsl(request.url.query, keep_blank_values=True) if name != _SEEN]
-    return f"{request.url.path}?{urlencode(sorted(asked))}"
+    asked = [(name, value) for name, value in parse_qsl(request.query, keep_blank_values=True) if name != _SEEN]
+    return f"{request.path}?{urlencode(sorted(asked))}"
 
 
 def _away(error: StoreError) -> RenderedPage:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from litestar.types import ControllerRouterHandler
-
 from itinerary.web.pages.actions import ACTION_PAGES
 from itinerary.web.pages.audit import AUDIT_PAGES
 from itinerary.web.pages.history import HISTORY
@@ -16,11 +14,12 @@ from itinerary.web.pages.now import NOW
 from itinerary.web.pages.occurrence import OCCURRENCE
 from itinerary.web.pages.records import RECORD_PAGES
 from itinerary.web.pages.timeline import TIMELINE
+from itinerary.web.routes import Route
 from itinerary.web.static import static_file
 
 __all__ = ["PAGES"]
 
-PAGES: Final[tuple[ControllerRouterHandler, ...]] = (
+PAGES: Final[tuple[Route, ...]] = (
     *NOW,
     *JOBS,
     *JOB,

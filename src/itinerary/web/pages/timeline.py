@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 
 import msgspec
 import numpy as np
-from litestar import Response, get
 from markupsafe import Markup
 
 from itinerary.model.scopes import Scope
@@ -27,10 +26,12 @@ from itinerary.web.charts.marks import Tone
 from itinerary.web.live import RenderedPage
 from itinerary.web.pages.filters import run_url, span
 from itinerary.web.pages.query_params import asked_text
-from itinerary.web.pages.rendering import AnyRequest, shown
+from itinerary.web.pages.rendering import shown
 from itinerary.web.pages.templates import drawn
 from itinerary.web.poller import Poller
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
+from itinerary.web.routes import AnyResponse, page
 from itinerary.web.timeline_data import Item, JobLane, Numbers, lanes_of
 
 __all__ = ["TIMELINE"]
@@ -86,8 +87,8 @@ class RenderedLane(msgspec.Struct, frozen=True):
     gap: str | None
 
 
-@get("/timeline", opt={"needs": Scope.READ}, include_in_schema=False)
-async def timeline(request: AnyRequest) -> Response[object]:
+@page("/timeline", needs=Scope.READ)
+async def timeline(request: Request) -> AnyResponse:
     """The page."""
     asked = TimelineParameters(
         _span(asked_text(request, "span") or "1h"),
@@ -95,7 +96,7 @@ async def timeline(request: AnyRequest) -> Response[object]:
         asked_text(request, "jobs"),
         asked_text(request, "after"),
     )
-    return await shown(request, partial(_draw, request.app.state.server.rounds, asked))
+    return await shown(request, partial(_draw, request.app.server.rounds, asked))
 
 
 TIMELINE = (timeline,)

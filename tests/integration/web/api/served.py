@@ -163,7 +163,7 @@ class Served(AbstractContextManager["Served"]):
             if (until is not None and until in found) or not message.get("more_body", False):
                 is_over.set()
 
-        answering = asyncio.ensure_future(self._asgi(scope, receive, send))  # type: ignore[arg-type]  # a plain scope
+        answering = asyncio.ensure_future(self._asgi(scope, receive, send))
         await asyncio.wait([answering, asyncio.ensure_future(is_over.wait())], return_when=asyncio.FIRST_COMPLETED)
         is_over.set()
         if until is not None and until in found:

@@ -1,21 +1,17 @@
-"""The guard between litestar and `access`: it identifies the caller before the rest of a request is read.
+"""The guard before every route: it identifies the caller before the rest of a request is read.
 
-Every route declares its scope in `opt`: `needs=Scope.READ`, `needs=PUBLIC`. A route without a declaration is denied
-(Q6).
+Every route declares its scope: `needs=Scope.READ`, `needs=PUBLIC` (Q6).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import parse_qsl
 
-from litestar.connection import ASGIConnection, Request
-from litestar.handlers import BaseRouteHandler
-
-from itinerary.web.access import CSRF_FIELD, Admission, Caller, Rejection, RequestHead, peers
+from itinerary.web.access import CSRF_FIELD, Caller, Need, Rejection, RequestHead, peers
 from itinerary.web.problems import RequestRefused
+from itinerary.web.requests import Request
 
 __all__ = [
     "FORM_TYPE",
@@ -37,44 +33,41 @@ REFUSED_WITH = "itinerary_refused_with"
 _CALLER = "itinerary_caller"
 _FIELDS_MAX = 100
 
-Connection = ASGIConnection[Any, Any, Any, Any]
 
-
-async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Admit a request, or raise Refused."""
-    admission: Admission = connection.app.state.admission
-    found = await admission.admit(visit_of(connection, handler.opt.get("needs")))
+async def guard(request: Request, needs: Need) -> None:
+    """Admit a request, or raise RequestRefused."""
+    found = await request.app.admission.admit(visit_of(request, needs))
     if isinstance(found, Rejection):
-        refused(connection, found)
+        refused(request, found)
         if found.status == HTTPStatus.TOO_MANY_REQUESTS:
-            await connection.app.state.slowdown.wait()
+            await request.app.slowdown.wait()
         raise RequestRefused(found.status, found.title, found.detail)
-    add_headers(connection, found.headers)
-    connection.scope["state"][_CALLER] = found
+    add_headers(request, found.headers)
+    request.scope["state"][_CALLER] = found
 
 
-def refused(connection: Connection, rejection: Rejection) -> None:
+def refused(request: Request, rejection: Rejection) -> None:
     """Log a rejection, and send its headers with the response."""
-    add_headers(connection, rejection.headers)
-    connection.app.state.refusals.note(rejection.code, rejection.client)
-    connection.scope["state"][REFUSED_WITH] = rejection.status
+    add_headers(request, rejection.headers)
+    request.app.refusals.note(rejection.code, rejection.client)
+    request.scope["state"][REFUSED_WITH] = rejection.status
 
 
-def add_headers(connection: Connection, headers: Iterable[tuple[str, str]]) -> None:
+def add_headers(request: Request, headers: Iterable[tuple[str, str]]) -> None:
     """Send these headers with the response to a request, whatever it is."""
-    connection.scope["state"][HEADERS_TO_ADD].extend(headers)
+    request.scope["state"][HEADERS_TO_ADD].extend(headers)
 
 
-def caller_of(connection: Connection) -> Caller:
+def caller_of(request: Request) -> Caller:
     """Return the caller of a request. Only for routes, which run after the guard."""
-    found = connection.scope["state"][_CALLER]
+    found = request.scope["state"][_CALLER]
     assert isinstance(found, Caller), "the guard has let it in"
     return found
 
 
-async def form_of(request: Request[Any, Any, Any]) -> dict[str, str]:
+async def form_of(request: Request) -> dict[str, str]:
     """Return the fields of a form, each once; empty if the request has no form. Raises Refused for an invalid form."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
+    if request.media_type != FORM_TYPE:
         return {}
     try:
         pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_FIELDS_MAX)
@@ -91,19 +84,19 @@ def _ends_of(client: tuple[str, int], server: tuple[str, int | None]) -> peers.C
     return None if server[1] is None else peers.Connection((client[0], client[1]), (server[0], server[1]))
 
 
-def visit_of(connection: Connection, needs: Any) -> RequestHead:
+def visit_of(request: Request, needs: Need) -> RequestHead:
     """Return a request as admission sees it."""
 
     async def form_token() -> str | None:
-        return (await form_of(connection)).get(CSRF_FIELD) if isinstance(connection, Request) else None
+        return (await form_of(request)).get(CSRF_FIELD)
 
-    client, server = connection.scope["client"], connection.scope["server"]
+    client, server = request.scope["client"], request.scope["server"]
     return RequestHead(
-        method=str(connection.scope.get("method", "GET")),
+        method=request.method,
         needs=needs,
-        headers=list(connection.scope["headers"]),
+        headers=list(request.scope["headers"]),
         client=None if client is None else client[0],
         connection=None if client is None or server is None else _ends_of(client, server),
-        scheme=connection.scope["scheme"],
+        scheme=request.scope["scheme"],
         form_token=form_token,
     )
