@@ -1,4 +1,4 @@
-"""Find docstrings and pages that are not in plain English: `python tools/prose.py` (part of `make lint`).
+"""Find docstrings and pages that are not in plain English: `python tools/prose.py`.
 
 CONTRIBUTING.md has the rules of plain English. This tool finds the sentences that break the rules most often:
 
