@@ -214,7 +214,7 @@ class ProcessExecutor(BaseExecutor[_Running]):
         outcome = _outcome(answer, output)
         if isinstance(outcome, Stopped):
             outcome = (
-                Stopped(output=output, was_called=attempt.was_called)
+                Stopped(output=output, was_called=attempt.was_called and answer.was_called)
                 if was_asked
                 else Failed("another process sent SIGTERM to its worker process", output=output)
             )

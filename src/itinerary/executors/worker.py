@@ -83,6 +83,7 @@ class FunctionRunner:
         self._allowed: tuple[str, ...] = ()
         self._flags: CancelFlags | None = None
         self._cancel: Callable[[], None] | None = None
+        self._has_called = False
         self._is_waiting = False
         self._is_ending = False
 
@@ -112,11 +113,13 @@ class FunctionRunner:
     def run(self, request: CallRequest, called: Callable[[], None] = lambda: None) -> Outcome:
         """Run a function. `called` is called just before the function."""
         flags = CancelFlags()
+        self._has_called = False
         try:
             self._flags = flags
             return Context().run(self._called, request, flags, called)
         except BaseException as error:  # noqa: BLE001 - an attempt ends here
-            return raised(error, flags)
+            outcome = raised(error, flags)
+            return Stopped(was_called=self._has_called) if isinstance(outcome, Stopped) else outcome
         finally:
             self._flags = self._cancel = None
 
@@ -132,6 +135,7 @@ class FunctionRunner:
         called()
         if function.is_coroutine:
             return returned(asyncio.run(self._awaited(function, arguments)), request.facts)
+        self._has_called = True
         return returned(function.call(*arguments), request.facts)
 
     async def _awaited(self, function: Function, arguments: tuple[Any, ...]) -> Any:
@@ -142,6 +146,7 @@ class FunctionRunner:
             loop.call_soon_threadsafe(task.cancel)
 
         self._cancel = cancel
+        self._has_called = True
         try:
             return await task
         finally:
@@ -179,8 +184,8 @@ def _answer(outcome: Outcome) -> Answer:
             return Answer(AnswerStatus.SUCCEEDED, result)
         case Failed(error=error, names=names):
             return Answer(AnswerStatus.FAILED, error=error, names=names)
-        case Stopped():
-            return Answer(AnswerStatus.STOPPED)
+        case Stopped(was_called=was_called):
+            return Answer(AnswerStatus.STOPPED, was_called=was_called)
         case _:
             assert_never(outcome)
 

@@ -66,6 +66,8 @@ class Answer(msgspec.Struct, frozen=True, tag=True):
     result: str | None = None
     error: str = ""
     names: tuple[str, ...] = ()
+    was_called: bool = True
+    """False if SIGTERM came after `Called`, and still before the function."""
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

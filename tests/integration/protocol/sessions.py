@@ -1,7 +1,7 @@
 """Two sessions, and a test that says who goes on, and how far.
 
     Session     our own code, a store's call on a real engine, in a thread of its own. It is stopped between its
-                statements: `until("after lock slots")`, `until(THE_END)`, which is before the commit
+                statements: `until("after lock overlap_slots")`, `until(THE_END)`, which is before the commit
     Plain       a connection of the driver's, for the naive forms: one statement after the other
 
 What both must be able to say is "now it waits for the other". The server knows: a session that waits for a lock is
@@ -78,7 +78,7 @@ class Stops:
 
 
 class _Watched:
-    """A transaction whose calls can be stopped at: "before lock slots", "after gate"."""
+    """A transaction whose calls can be stopped at: "before lock overlap_slots", "after gate"."""
 
     def __init__(self, tx: Transaction, stops: Stops) -> None:
         self._tx = tx

@@ -145,7 +145,7 @@ def test_an_end_waits_for_one_that_goes_to_stand_in_line_and_hands_it_the_slot(s
     end = desk.end(running)
     enqueuing = scene.session("enqueuing", lambda store: store.start(node, desk.revision, [request], 0))
     ending = scene.session("ending", lambda store: store.write(node, [end]))
-    enqueuing.until("after lock slots")
+    enqueuing.until("after lock overlap_slots")
     ending.until_it_waits()
     assert enqueuing.finish() == [Refused(request.ref, Refusal.QUEUED, f"waits for occurrence {running.ref}")]
     assert ending.finish() == [Written(running.ref, request.ref)]
@@ -163,7 +163,7 @@ def test_one_that_goes_to_stand_in_line_waits_for_the_end_and_gets_the_slot(scen
     end = desk.end(running)
     ending = scene.session("ending", lambda store: store.write(node, [end]))
     enqueuing = scene.session("enqueuing", lambda store: store.start(node, desk.revision, [request], 0))
-    ending.until("after lock slots")
+    ending.until("after lock overlap_slots")
     enqueuing.until_it_waits()
     assert ending.finish() == [Written(running.ref)]
     (started,) = enqueuing.finish()

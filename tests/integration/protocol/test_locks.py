@@ -71,7 +71,7 @@ def test_plain_ends_and_others_of_a_batch_lock_their_slots_in_one_order(scene: S
         ),
     )
     ending = scene.session("ending", lambda store: store.write(node, ends))
-    in_between.until("after lock slots")
+    in_between.until("after lock overlap_slots")
     ending.until_it_waits()
     in_between.finish()
     assert ending.finish() == [Written(change.ref) for change in ends]
@@ -137,8 +137,8 @@ def test_an_end_and_one_that_comes_to_stand_in_line_do_not_deadlock(scene: Scene
     request, end = desk.request(coming, overlap=Overlap.QUEUE), desk.end(running)
     ending = scene.session("ending", lambda store: store.write(node, [end]))
     enqueuing = scene.session("enqueuing", lambda store: store.start(node, desk.revision, [request], 0))
-    ending.until("after lock slots")
-    enqueuing.until("before lock slots")
+    ending.until("after lock overlap_slots")
+    enqueuing.until("before lock overlap_slots")
     enqueuing.until_it_waits()
     assert ending.finish() == [Written(running.ref, waiting.ref)]
     assert enqueuing.finish() == [Refused(coming.ref, Refusal.QUEUED, f"waits for occurrence {waiting.ref}")]
@@ -156,8 +156,8 @@ def test_two_that_come_to_stand_in_line_do_not_deadlock(scene: Scene) -> None:
     requests = [desk.request(claimed, overlap=Overlap.QUEUE) for claimed in (one, other)]
     first = scene.session("first", lambda store: store.start(node, desk.revision, requests[:1], 0))
     second = scene.session("second", lambda store: store.start(node, desk.revision, requests[1:], 0))
-    first.until("after lock slots")
-    second.until("before lock slots")
+    first.until("after lock overlap_slots")
+    second.until("before lock overlap_slots")
     second.until_it_waits()
     for session, claimed in ((first, one), (second, other)):
         assert session.finish() == [Refused(claimed.ref, Refusal.QUEUED, f"waits for occurrence {running.ref}")]
@@ -176,8 +176,8 @@ def test_an_end_that_is_repeated_holds_up_nobody_who_starts_in_its_slot(scene: S
     request, end = desk.request(successor, overlap=Overlap.QUEUE, fence=None), desk.end(running)
     repeating = scene.session("repeating", lambda store: store.write(node, [end]))
     starting = scene.session("starting", lambda store: store.start(node, desk.revision, [request], 0))
-    starting.until("before lock slots")
-    repeating.until("after get slots")
+    starting.until("before lock overlap_slots")
+    repeating.until("after get overlap_slots")
     (started,) = starting.finish()
     assert isinstance(started, Started)
     assert repeating.finish() == [Written(running.ref)], "nobody waits to be started any more"
@@ -199,7 +199,7 @@ def test_one_that_is_cancelled_while_the_slot_is_being_handed_to_it_keeps_nothin
     end = desk.end(running)
     ending = scene.session("ending", lambda store: store.write(node, [end]))
     person = scene.session("person", lambda store: store.control(None, [CancelRequest(waiting.ref, "anna")]))
-    ending.until("after lock slots")
+    ending.until("after lock overlap_slots")
     person.until("after lock occurrences")
     person.until_it_waits()
     (written,) = ending.finish()

@@ -230,7 +230,7 @@ def test_an_end_of_ours_hands_the_slot_to_one_that_was_going_to_stand_in_line(fi
     request = desk.request(file.do(desk.due(node, job)), overlap=Overlap.QUEUE)
     end = desk.end(running)
     enqueuing = file.first(lambda store: store.start(node, desk.revision, [request], 0))
-    enqueuing.until("after lock slots")
+    enqueuing.until("after lock overlap_slots")
     refused, ended = file.then(enqueuing, lambda store: store.write(node, [end]))
     assert refused == [Refused(request.ref, Refusal.QUEUED, f"waits for occurrence {running.ref}")]
     assert ended == [Written(running.ref, request.ref)]

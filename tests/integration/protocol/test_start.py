@@ -31,8 +31,8 @@ class Way(NamedTuple):
     has_the_slot: str
 
 
-looked_at = Way(begins_plainly=False, in_the_middle="after lock slots", has_the_slot="after lock slots")
-plainly = Way(begins_plainly=True, in_the_middle="after swap occurrences", has_the_slot="after swap slots")
+looked_at = Way(begins_plainly=False, in_the_middle="after lock overlap_slots", has_the_slot="after lock overlap_slots")
+plainly = Way(begins_plainly=True, in_the_middle="after swap occurrences", has_the_slot="after swap overlap_slots")
 both_ways = pytest.mark.parametrize(
     "way",
     [
@@ -164,7 +164,7 @@ def test_our_start_repeated_after_the_timeline_has_moved_still_answers_as_the_fi
     first = scene.session("first", lambda store: store.start(owner, desk.revision, [request], 0))
     person = scene.session("person", lambda store: store.amend([update()]))
     second = scene.session("second", lambda store: store.start(owner, desk.revision, [request, other], 0))
-    first.until("after lock slots")
+    first.until("after lock overlap_slots")
     first.until(THE_END)
     person.until_it_waits()
     (started,) = first.finish()
@@ -243,7 +243,7 @@ def test_the_end_of_one_that_ran_beside_leaves_the_slot_to_the_one_that_is_in_it
     request, end = desk.request(scene.do(desk.due(others, job))), desk.end(beside)
     starting = scene.session("starting", lambda store: store.start(others, desk.revision, [request], 0))
     ending = scene.session("ending", lambda store: store.write(mine, [end]))
-    starting.until("after lock slots")
+    starting.until("after lock overlap_slots")
     ending.until_it_waits()
     (started,) = starting.finish()
     assert isinstance(started, Started)

@@ -24,7 +24,8 @@ from itinerary.model.events import NewEvent
 from itinerary.model.queries import EventsQuery
 from itinerary.model.rows import JobNumber, OverlapSlotRow, Ref
 from itinerary.stores import open_store
-from itinerary.stores.sqlite import SqliteEngine
+from itinerary.stores.migrations import Migration
+from itinerary.stores.sqlite import SqliteEngine, schema
 from itinerary.stores.sqlite.session import SqliteSession
 from itinerary.stores.sqlite.wal_limit import LOG_MIN, SHARE
 from itinerary.stores.store import EngineStore
@@ -271,7 +272,7 @@ def test_a_store_that_was_opened_on_a_full_disk_refuses_writes_and_takes_them_wh
     assert not (disk / "store-shm").exists(), "the last one has closed it as always"
 
 
-def test_a_store_of_an_older_schema_is_not_opened_on_a_full_disk(disk: Path) -> None:
+def test_a_store_of_an_older_schema_is_not_opened_on_a_full_disk(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = disk / "store"
 
     async def open_it() -> None:
@@ -279,9 +280,9 @@ def test_a_store_of_an_older_schema_is_not_opened_on_a_full_disk(disk: Path) -> 
             pass
 
     asyncio.run(open_it())
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 1")
-    connection.close()
+    later = Migration(schema.NUMBER + 1, "later", "CREATE TABLE itinerary_later (a INTEGER) STRICT;")
+    monkeypatch.setattr(schema.migrate, "__defaults__", ([*schema.MIGRATIONS, later],))
+    monkeypatch.setattr(schema, "NUMBER", later.number)
     _fill(disk)
     with pytest.raises(StoreFull):
         asyncio.run(open_it())
