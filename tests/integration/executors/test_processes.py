@@ -17,6 +17,8 @@ import pytest
 from itinerary.executors.output import OUTPUT_MAX
 from itinerary.executors.processes import ProcessExecutor
 from itinerary.executors.registry import Registry
+from itinerary.executors.worker import FunctionRunner
+from itinerary.executors.worker_protocol import CallRequest
 from itinerary.model.attempts import Failed, Outcome, Stopped, Succeeded
 from tests.contracts.executors.stage import PATIENCE, Stage, until
 from tests.integration.executors import work
@@ -185,6 +187,21 @@ def test_a_signal_between_the_end_of_a_function_and_its_answer_loses_neither_it_
     assert isinstance(after, Succeeded)
 
 
+@pytest.mark.spec("R9", "not called")
+def test_a_signal_just_before_the_call_leaves_the_function_uncalled(tmp_path: Path) -> None:
+    runner = FunctionRunner()
+
+    async def asked() -> CallRequest:
+        async with staged(tmp_path) as stage:
+            one = stage.assignment(run("pid"))
+            return CallRequest(f"{MODULE}:pid", one.key, one.facts, (MODULE,), {})
+
+    request = asyncio.run(asked())
+    stopped = runner.run(request, lambda: runner.terminated(signal.SIGTERM, None))
+    assert stopped == Stopped(was_called=False)
+    assert runner.run(request) == Succeeded(str(os.getpid()))
+
+
 @pytest.mark.spec("X10", "a worker that dies")
 def test_a_module_that_ends_each_worker_fails_its_task(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("import os\nos._exit(7)\n", "utf-8")
@@ -259,6 +276,8 @@ import asyncio, sys
 from pathlib import Path
 from itinerary.executors.processes import ProcessExecutor
 from itinerary.executors.registry import Registry
+from itinerary.executors.worker import FunctionRunner
+from itinerary.executors.worker_protocol import CallRequest
 from tests.contracts.executors.stage import Stage
 
 async def story():
