@@ -1,7 +1,6 @@
 """The app of the storm: very many small jobs, which write down that they ran where no store of ours has a say.
 
 JOBS        how many
-SLOWNESS    how many times as long as in PERIODS a job waits for its next instant; 1 without it
 EVIDENCE    a directory: each process appends to a file of its own there
 SETTINGS    of the node, as JSON
 """
@@ -18,11 +17,9 @@ from itinerary import ExecutionContext, Itinerary, every
 from tests.integration.nodes.evidence import Notebook
 
 PERIODS: Final = (3, 4, 5, 6, 7)
-"""Seconds between two instants of a job, with a slowness of 1."""
+"""Seconds between two instants of a job."""
 SLOW: Final = 10
 """One job in so many takes its time, so that nodes die in the middle of work."""
-
-SLOWNESS: Final = int(os.environ.get("SLOWNESS", "1"))
 
 app = Itinerary(**json.loads(os.environ["SETTINGS"]))
 notebook = Notebook(Path(os.environ["EVIDENCE"]))
@@ -42,5 +39,5 @@ async def slow(ctx: ExecutionContext) -> None:
 
 
 for number in range(int(os.environ["JOBS"])):
-    job = app.job(f"job{number:05}", every(f"{PERIODS[number % len(PERIODS)] * SLOWNESS}s"))
+    job = app.job(f"job{number:05}", every(f"{PERIODS[number % len(PERIODS)]}s"))
     job.task(slow if number % SLOW == 0 else quick)

@@ -56,8 +56,6 @@ class Plan(NamedTuple):
 
     nodes: int
     jobs: int
-    slowness: int
-    """How many times as long as the shortest period a job waits for its next instant: see `app`."""
     meets_for: float
     """Seconds in which the nodes hear of each other, before anything is looked at."""
     calm_for: float
@@ -120,7 +118,6 @@ class _Node:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ITINERARY_")} | {
             "PYTHONPATH": os.pathsep.join([str(Path(itinerary.__file__).parent.parent), str(root)]),
             "JOBS": str(self._plan.jobs),
-            "SLOWNESS": str(self._plan.slowness),
             "EVIDENCE": str(self._directory / "evidence"),
             "SETTINGS": json.dumps(self._plan.settings),
         }

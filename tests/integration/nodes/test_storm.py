@@ -14,9 +14,8 @@ from tests.servers import PostgresServer
 QUICK: Final = Plan(
     nodes=3,
     jobs=600,
-    slowness=3,
     meets_for=3,
-    calm_for=20,
+    calm_for=8,
     blows_for=20,
     every=5,
     kinds=("kill", "freeze", "cut"),
@@ -34,11 +33,9 @@ QUICK: Final = Plan(
     },
     seed=SEED,
 )
-"""About forty runs a second, which three nodes can do on a machine that is busy with other things."""
 FULL: Final = QUICK._replace(
     nodes=5,
     jobs=2_000,
-    slowness=1,
     meets_for=15,
     calm_for=60,
     blows_for=600,
